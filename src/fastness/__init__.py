@@ -1,0 +1,146 @@
+"""
+Fastness runs code that its user did not write, and says what it enforced.
+
+Names are loaded when first used, so that importing the package stays cheap.
+"""
+
+from __future__ import annotations
+
+# `typing` alone takes longer to import than all that an engine process needs of this package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fastness.api import AsyncSandbox, AsyncSession
+    from fastness.errors import (
+        BackendError,
+        CapabilityError,
+        ConfigurationError,
+        Denied,
+        FastnessError,
+        GuestError,
+        GuestProtocolError,
+        HostBug,
+        HostProtocolError,
+        LimitExceeded,
+        ProtocolError,
+        RunCancelled,
+        RunFailed,
+        RunTimeout,
+        StagingError,
+        TierUnavailable,
+    )
+    from fastness.limits import Limits
+    from fastness.runs import (
+        Changes,
+        Denial,
+        DenialCode,
+        File,
+        Files,
+        Outcome,
+        OutcomeKind,
+        RunRequest,
+        RunResult,
+        Usage,
+    )
+    from fastness.sync import Sandbox, Session, run
+    from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "fastness.api": ("AsyncSandbox", "AsyncSession"),
+    "fastness.errors": (
+        "BackendError",
+        "CapabilityError",
+        "ConfigurationError",
+        "Denied",
+        "FastnessError",
+        "GuestError",
+        "GuestProtocolError",
+        "HostBug",
+        "HostProtocolError",
+        "LimitExceeded",
+        "ProtocolError",
+        "RunCancelled",
+        "RunFailed",
+        "RunTimeout",
+        "StagingError",
+        "TierUnavailable",
+    ),
+    "fastness.limits": ("Limits",),
+    "fastness.runs": (
+        "Changes",
+        "Denial",
+        "DenialCode",
+        "File",
+        "Files",
+        "Outcome",
+        "OutcomeKind",
+        "RunRequest",
+        "RunResult",
+        "Usage",
+    ),
+    "fastness.sync": ("Sandbox", "Session", "run"),
+    "fastness.tier": ("Guarantee", "Probe", "ProbeFailure", "Tier"),
+}
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    module = _WHERE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'fastness' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_WHERE))
+
+
+__all__ = [
+    # running code
+    "run",
+    "Sandbox",
+    "Session",
+    "AsyncSandbox",
+    "AsyncSession",
+    # what is asked for and what came of it
+    "RunRequest",
+    "RunResult",
+    "Limits",
+    "Outcome",
+    "OutcomeKind",
+    "Usage",
+    "Changes",
+    "File",
+    "Files",
+    "Denial",
+    "DenialCode",
+    # tiers
+    "Tier",
+    "Guarantee",
+    "Probe",
+    "ProbeFailure",
+    # errors
+    "FastnessError",
+    "ConfigurationError",
+    "TierUnavailable",
+    "StagingError",
+    "BackendError",
+    "ProtocolError",
+    "GuestProtocolError",
+    "HostProtocolError",
+    "RunFailed",
+    "GuestError",
+    "RunTimeout",
+    "RunCancelled",
+    "LimitExceeded",
+    "CapabilityError",
+    "Denied",
+    "HostBug",
+]

@@ -1,0 +1,190 @@
+"""
+An assembler for seccomp's classic BPF programs.
+
+A table of rules by system call number becomes a program that checks the architecture, refuses the x32 numbers, finds
+the call by binary search and then decides, looking at arguments where a rule asks for it.  See ``seccomp(2)`` and
+``Documentation/userspace-api/seccomp_filter.rst``.
+
+Arguments are 64-bit words that BPF reads as two halves.  A condition of ``width`` 64 looks at both.  ``width`` 32 looks
+at the low half only and is right where the kernel's own parameter is an ``int``: the kernel throws the high half
+away, so a rule that compared it could be stepped around by setting a bit there.
+
+This module runs when profiles are made, never in a confined process.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from fastness._linux.numbers import AUDIT_ARCH
+
+ALLOW = 0x7FFF0000
+LOG = 0x7FFC0000
+KILL_PROCESS = 0x80000000
+_ERRNO = 0x00050000
+
+#: The kernel takes no longer program (``BPF_MAXINSNS``).
+MAX_INSTRUCTIONS = 4096
+
+# Opcodes: class | size | mode, or class | operation | source.
+_LOAD = 0x20
+_JUMP_ALWAYS = 0x05
+_JUMP_EQ = 0x15
+_JUMP_GE = 0x35
+_JUMP_ANY_BIT = 0x45
+_AND = 0x54
+_RETURN = 0x06
+
+# Offsets in `struct seccomp_data`.
+_NR = 0
+_ARCH = 4
+_ARGS = 16
+
+#: Bit 30 marks x32 system calls, which reach the same kernel functions by other numbers.
+_X32_BIT = 0x40000000
+
+_LOW = 0xFFFFFFFF
+
+# Stands for "the next rule" until the length of this one is known; no real 8-bit offset is this large.
+_NEXT = 0x1FF
+
+_Instruction = tuple[int, int, int, int]
+
+
+def errno_action(number: int) -> int:
+    """The action that makes a call fail with error ``number`` without being run."""
+    if not 0 < number < 4096:
+        raise ValueError(f"not an error number: {number}")
+    return _ERRNO | number
+
+
+@dataclass(frozen=True)
+class Condition:
+    """
+    A demand on argument ``arg`` (0 to 5): after ``ignore`` bits are cleared it must be one of ``values``.
+
+    With ``only`` instead, no bit outside of ``only`` may be set.
+    """
+
+    arg: int
+    values: tuple[int, ...] = ()
+    ignore: int = 0
+    only: int | None = None
+    width: int = 64
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.arg <= 5:
+            raise ValueError(f"argument {self.arg}: system calls have arguments 0 to 5")
+        if self.width not in (32, 64):
+            raise ValueError(f"width {self.width}: 32 or 64")
+        if (self.only is None) == (not self.values):
+            raise ValueError("a condition names either `values` or `only`")
+        if self.only is not None and self.ignore:
+            raise ValueError("`ignore` has no meaning beside `only`")
+        limit = 1 << self.width
+        for number in (*self.values, self.ignore, self.only or 0):
+            if not 0 <= number < limit:
+                raise ValueError(f"{number:#x} does not fit {self.width} bits")
+        if any(value & self.ignore for value in self.values):
+            raise ValueError("a value with ignored bits can never be met")
+        if len({value >> 32 for value in self.values}) > 1:
+            raise ValueError("values with different high halves belong into separate rules")
+
+    def _code(self) -> list[_Instruction]:
+        low_offset = _ARGS + 8 * self.arg
+        code: list[_Instruction] = []
+        if self.only is not None:
+            if self.width == 64:
+                code += [(_LOAD, 0, 0, low_offset + 4), (_JUMP_ANY_BIT, _NEXT, 0, ~(self.only >> 32) & _LOW)]
+            return [*code, (_LOAD, 0, 0, low_offset), (_JUMP_ANY_BIT, _NEXT, 0, ~self.only & _LOW)]
+        if self.width == 64:
+            code.append((_LOAD, 0, 0, low_offset + 4))
+            if self.ignore >> 32:
+                code.append((_AND, 0, 0, ~(self.ignore >> 32) & _LOW))
+            code.append((_JUMP_EQ, 0, _NEXT, self.values[0] >> 32))
+        code.append((_LOAD, 0, 0, low_offset))
+        if self.ignore & _LOW:
+            code.append((_AND, 0, 0, ~self.ignore & _LOW))
+        last = len(self.values) - 1
+        for index, value in enumerate(self.values):
+            code.append((_JUMP_EQ, last - index, _NEXT if index == last else 0, value & _LOW))
+        return code
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``action`` for a call whose arguments meet all ``conditions``."""
+
+    action: int
+    conditions: tuple[Condition, ...] = field(default=())
+
+    def _code(self) -> list[_Instruction]:
+        code = [instruction for condition in self.conditions for instruction in condition._code()]
+        code.append((_RETURN, 0, 0, self.action))
+        if len(code) > 255:
+            raise ValueError("a rule of this length cannot be jumped over; split its values")
+        # An unmet condition goes to whatever follows this rule.
+        return [
+            (op, to_next if jt == _NEXT else jt, to_next if jf == _NEXT else jf, k)
+            for to_next, (op, jt, jf, k) in zip(range(len(code) - 1, -1, -1), code, strict=True)
+        ]
+
+
+def assemble(machine: str, table: dict[int, list[Rule]], default: int) -> bytes:
+    """
+    The program for ``machine``: the first rule of a call's list that is met decides, else ``default``.
+
+    Another architecture and, on x86_64, an x32 number always end the process.  Raises ``ValueError`` for an unknown
+    machine, a number out of range or a program that the kernel would not take.
+    """
+    if machine not in AUDIT_ARCH:
+        raise ValueError(f"no architecture number for {machine}")
+    for number in table:
+        if not 0 <= number < _X32_BIT:
+            raise ValueError(f"{number} is not a system call number")
+    code: list[_Instruction] = [
+        (_LOAD, 0, 0, _ARCH),
+        (_JUMP_EQ, 1, 0, AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, KILL_PROCESS),
+        (_LOAD, 0, 0, _NR),
+    ]
+    if machine == "x86_64":
+        code += [(_JUMP_GE, 0, 1, _X32_BIT), (_RETURN, 0, 0, KILL_PROCESS)]
+    code += _search(_spans(table, default))
+    if len(code) > MAX_INSTRUCTIONS:
+        raise ValueError(f"{len(code)} instructions; the kernel takes {MAX_INSTRUCTIONS}")
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def _spans(table: dict[int, list[Rule]], default: int) -> list[tuple[int, list[_Instruction]]]:
+    """Ascending ``(first number, code)`` that cover all numbers; neighbours with the same code are one span."""
+    otherwise: list[_Instruction] = [(_RETURN, 0, 0, default)]
+    spans: list[tuple[int, list[_Instruction]]] = [(0, otherwise)]
+
+    def begin(first: int, code: list[_Instruction]) -> None:
+        if spans[-1][0] == first:
+            spans.pop()
+        if not spans or spans[-1][1] != code:
+            spans.append((first, code))
+
+    for number in sorted(table):
+        code = [instruction for rule in table[number] for instruction in rule._code()]
+        if not table[number] or table[number][-1].conditions:
+            code += otherwise
+        begin(number, code)
+        begin(number + 1, otherwise)
+    return spans
+
+
+def _search(spans: list[tuple[int, list[_Instruction]]]) -> list[_Instruction]:
+    """Binary search over ``spans``; the accumulator holds the number until a leaf loads something else."""
+    if len(spans) == 1:
+        return spans[0][1]
+    middle = len(spans) // 2
+    below, above = _search(spans[:middle]), _search(spans[middle:])
+    boundary = spans[middle][0]
+    if len(below) <= 255:
+        return [(_JUMP_GE, len(below), 0, boundary), *below, *above]
+    # Conditional jumps reach 255 instructions, the plain jump any number.
+    return [(_JUMP_GE, 0, 1, boundary), (_JUMP_ALWAYS, 0, 0, len(below)), *below, *above]

@@ -1,0 +1,147 @@
+"""
+Processes as a parent sees them: their end as a readable descriptor, their descendants, and the end of all of them.
+
+A process number may be given to another process once its owner was reaped, so nothing here signals by number: a
+pidfd is opened first and the identity checked through it (``pidfd_open(2)``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import time
+
+from fastness._linux.syscalls import pidfd_open, pidfd_send_signal
+
+__all__ = ["descendants", "kill_tree", "orphans", "pidfd_open", "pidfd_send_signal", "start_time", "wait_for_end"]
+
+#: Bytes of one file under ``/proc`` that are looked at.
+_READ_CAP = 1 << 16
+
+#: Rounds of :func:`kill_tree`; each finds the children that were born during the one before.
+_ROUNDS = 64
+
+
+def wait_for_end(pidfd: int, timeout: float) -> bool:
+    """Wait up to ``timeout`` seconds for the process behind ``pidfd``; True once it has ended.  Does not reap it."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(max(timeout, 0) * 1000))
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """Fields of ``/proc/<pid>/stat`` from the third, the state, on; None where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read(_READ_CAP)
+    except OSError:
+        return None
+    # The second field is the program's name, in parentheses; it may hold spaces and parentheses itself.
+    return text.rpartition(b")")[2].split()
+
+
+def start_time(pid: int) -> int | None:
+    """When ``pid`` was started, in clock ticks since boot; with the number it names a process for good."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def _all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def descendants(pid: int) -> list[int]:
+    """
+    Children of ``pid``, their children and so on, at this moment, nearest first; zombies are left out.
+
+    One whose parent has ended belongs to another parent by then and is not found: see :func:`orphans`.
+    """
+    children: dict[int, list[int]] = {}
+    dead = set()
+    for other in _all_pids():
+        fields = _stat(other)
+        if fields:
+            children.setdefault(int(fields[1]), []).append(other)
+            if fields[0] in (b"Z", b"X"):
+                dead.add(other)
+    found = []
+    level = [pid]
+    while level:
+        level = [child for parent in level for child in children.get(parent, ())]
+        found += level
+    return [child for child in found if child not in dead]
+
+
+def orphans(marker: str, *, but: tuple[int, ...] = ()) -> list[int]:
+    """
+    Processes, other than this one and ``but``, whose arguments or environment contain ``marker``; no zombies.
+
+    What may not be read (another user's environment) is not looked at.  For test suites: give what they start a
+    marker of its own and ask for it at the end.
+    """
+    wanted = marker.encode()
+    skip = {os.getpid(), *but}
+    found = []
+    for pid in _all_pids():
+        if pid in skip:
+            continue
+        for name in ("cmdline", "environ"):
+            try:
+                with open(f"/proc/{pid}/{name}", "rb") as file:
+                    text = file.read(_READ_CAP)
+            except OSError:
+                continue
+            if wanted in text:
+                fields = _stat(pid)
+                if fields and fields[0] not in (b"Z", b"X"):
+                    found.append(pid)
+                break
+    return found
+
+
+def kill_tree(pid: int, timeout: float = 5.0) -> bool:
+    """
+    End ``pid`` and all its descendants with ``SIGKILL``; True once all of them have ended.
+
+    The root is stopped first and each round's processes are stopped before they are killed, so that none can have
+    children which the next round would not find.  Reaping a direct child stays with the caller.
+    """
+    deadline = time.monotonic() + timeout
+    seen: dict[int, int] = {}
+    try:
+        _hold(pid, seen)
+        for _ in range(_ROUNDS):
+            new = [child for child in descendants(pid) if child not in seen]
+            if not new:
+                break
+            for child in new:
+                _hold(child, seen)
+        for pidfd in seen.values():
+            _send(pidfd, signal.SIGKILL)
+        return all(wait_for_end(pidfd, deadline - time.monotonic()) for pidfd in seen.values())
+    finally:
+        for pidfd in seen.values():
+            os.close(pidfd)
+
+
+def _hold(pid: int, seen: dict[int, int]) -> None:
+    """Stop ``pid`` and note its pidfd in ``seen``; a process that is gone already is passed over."""
+    try:
+        pidfd = pidfd_open(pid)
+    except OSError as error:
+        if error.errno == errno.ESRCH:
+            return
+        raise
+    seen[pid] = pidfd
+    _send(pidfd, signal.SIGSTOP)
+
+
+def _send(pidfd: int, number: int) -> None:
+    try:
+        pidfd_send_signal(pidfd, number)
+    except OSError as error:
+        # EPERM: it became another user's, such as a set-user-id program; its end is waited for all the same.
+        if error.errno not in (errno.ESRCH, errno.EPERM):
+            raise

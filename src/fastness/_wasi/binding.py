@@ -1,0 +1,536 @@
+"""
+A small ctypes binding to the C library inside the ``wasmtime`` wheel.
+
+The wheel's own Python layer declares thousands of prototypes and takes tens of milliseconds to import.
+An engine process needs about forty functions and starts often, so they are declared here; nothing of the
+``wasmtime`` package is imported.  Prototypes follow ``wasmtime.h`` and ``wasm.h`` of the C API.
+
+Ownership rules of the C API that this module keeps: an error or trap pointer that a call returns belongs
+to the caller and is freed exactly once, in :func:`_raise_error` and :func:`_raise_trap`; a byte vector
+filled by the library is freed with ``wasm_byte_vec_delete``; a functype passed to the linker is borrowed.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_P = C.c_void_p
+_Z = C.c_size_t
+
+#: ``wasmtime_func_unchecked_callback_t``: (env, caller, args_and_results, length) -> trap or NULL.
+RawCallback = C.CFUNCTYPE(_P, _P, _P, C.POINTER(C.c_uint32), _Z)
+
+#: Names of ``wasmtime_trap_code_enum`` that a preview 1 core module can meet, by number.
+TRAP_NAMES = {
+    0: "stack_overflow",
+    1: "memory_out_of_bounds",
+    2: "heap_misaligned",
+    3: "table_out_of_bounds",
+    4: "indirect_call_to_null",
+    5: "bad_signature",
+    6: "integer_overflow",
+    7: "integer_divide_by_zero",
+    8: "bad_conversion_to_integer",
+    9: "unreachable",
+    10: "interrupt",
+    11: "out_of_fuel",
+    12: "atomic_wait_non_shared_memory",
+    13: "null_reference",
+    14: "array_out_of_bounds",
+    15: "allocation_too_large",
+    16: "cast_failure",
+    19: "unhandled_tag",
+}
+
+#: Most characters of a message from the library that are kept.
+_MESSAGE_CAP = 2000
+
+
+class WasmtimeError(Exception):
+    """The library refused: an invalid module, a failed load, an allocation over a limit."""
+
+
+class Trap(Exception):
+    """
+    Guest code trapped.
+
+    ``code`` is a name of :data:`TRAP_NAMES`, or ``"host"`` where one of our own callbacks ended the guest.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
+class _Vec(C.Structure):
+    _fields_ = [("size", _Z), ("data", _P)]
+
+
+class _Extern(C.Structure):
+    """``wasmtime_extern_t``: a kind and a union of which the largest member is 24 bytes."""
+
+    _fields_ = [("kind", C.c_uint8), ("a", C.c_uint64), ("b", C.c_uint64), ("c", C.c_uint64)]
+
+
+_KIND_FUNC = 0
+_KIND_MEMORY = 3
+
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "wasm_config_new": (_P,),
+    "wasm_engine_new_with_config": (_P, _P),
+    "wasm_engine_delete": (None, _P),
+    "wasmtime_config_epoch_interruption_set": (None, _P, C.c_bool),
+    "wasmtime_config_max_wasm_stack_set": (None, _P, _Z),
+    "wasmtime_config_async_stack_size_set": (None, _P, _Z),
+    "wasmtime_config_cranelift_opt_level_set": (None, _P, C.c_uint8),
+    "wasmtime_config_cranelift_flag_set": (None, _P, C.c_char_p, C.c_char_p),
+    "wasmtime_config_parallel_compilation_set": (None, _P, C.c_bool),
+    "wasmtime_config_native_unwind_info_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_threads_set": (None, _P, C.c_bool),
+    "wasmtime_config_shared_memory_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_tail_call_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_function_references_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_gc_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_relaxed_simd_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_multi_memory_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_memory64_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_exceptions_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_custom_page_sizes_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_wide_arithmetic_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_stack_switching_set": (None, _P, C.c_bool),
+    "wasmtime_config_wasm_component_model_set": (None, _P, C.c_bool),
+    "wasmtime_engine_increment_epoch": (None, _P),
+    "wasmtime_module_new": (_P, _P, C.c_char_p, _Z, C.POINTER(_P)),
+    "wasmtime_module_serialize": (_P, _P, C.POINTER(_Vec)),
+    "wasmtime_module_deserialize_file": (_P, _P, C.c_char_p, C.POINTER(_P)),
+    "wasmtime_module_delete": (None, _P),
+    "wasmtime_wat2wasm": (_P, C.c_char_p, _Z, C.POINTER(_Vec)),
+    "wasmtime_store_new": (_P, _P, _P, _P),
+    "wasmtime_store_context": (_P, _P),
+    "wasmtime_store_delete": (None, _P),
+    "wasmtime_store_limiter": (None, _P, C.c_int64, C.c_int64, C.c_int64, C.c_int64, C.c_int64),
+    "wasmtime_context_set_epoch_deadline": (None, _P, C.c_uint64),
+    "wasmtime_linker_new": (_P, _P),
+    "wasmtime_linker_define_func_unchecked": (_P, _P, C.c_char_p, _Z, C.c_char_p, _Z, _P, RawCallback, _P, _P),
+    "wasmtime_linker_instantiate_pre": (_P, _P, _P, C.POINTER(_P)),
+    "wasmtime_instance_pre_instantiate": (_P, _P, _P, _P, C.POINTER(_P)),
+    "wasmtime_instance_export_get": (C.c_bool, _P, _P, C.c_char_p, _Z, C.POINTER(_Extern)),
+    "wasmtime_memory_data": (_P, _P, _P),
+    "wasmtime_memory_data_size": (_Z, _P, _P),
+    "wasmtime_memory_grow": (_P, _P, _P, C.c_uint64, C.POINTER(C.c_uint64)),
+    "wasmtime_func_call_unchecked": (_P, _P, _P, _P, _Z, C.POINTER(_P)),
+    "wasmtime_trap_new": (_P, C.c_char_p, _Z),
+    "wasmtime_trap_code": (C.c_bool, _P, C.POINTER(C.c_uint8)),
+    "wasm_trap_message": (None, _P, C.POINTER(_Vec)),
+    "wasm_trap_delete": (None, _P),
+    "wasmtime_error_message": (None, _P, C.POINTER(_Vec)),
+    "wasmtime_error_delete": (None, _P),
+    "wasm_byte_vec_delete": (None, C.POINTER(_Vec)),
+    "wasm_valtype_new": (_P, C.c_uint8),
+    "wasm_valtype_vec_new": (None, C.POINTER(_Vec), _Z, _P),
+    "wasm_functype_new": (_P, C.POINTER(_Vec), C.POINTER(_Vec)),
+    "wasm_functype_delete": (None, _P),
+}
+
+
+class Library:
+    """The loaded C library; each function of ``_PROTOTYPES`` is an attribute under its own name."""
+
+    def __init__(self, path: str) -> None:
+        # SAFETY: the path comes from the installed distribution or from our parent process, never from a guest.
+        dll = C.CDLL(path)
+        for name, (restype, *argtypes) in _PROTOTYPES.items():
+            function = getattr(dll, name)
+            function.restype = restype
+            function.argtypes = argtypes
+            setattr(self, name, function)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+def load(path: str) -> Library:
+    """Load the library at ``path``.  Raises ``OSError`` where it cannot be loaded."""
+    return Library(path)
+
+
+def find_library() -> str:
+    """
+    Path of the C library inside the installed ``wasmtime`` distribution, found without importing it.
+
+    Raises ``FileNotFoundError`` where the distribution is absent.
+    """
+    import importlib.util
+    import os
+    import platform
+    import sys
+
+    spec = importlib.util.find_spec("wasmtime")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("the wasmtime distribution is not installed")
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine())
+    folder, name = {
+        "linux": (f"linux-{machine}", "_libwasmtime.so"),
+        "darwin": (f"darwin-{machine}", "_libwasmtime.dylib"),
+        "win32": (f"win32-{machine}", "_wasmtime.dll"),
+    }.get(sys.platform, (sys.platform, "_libwasmtime.so"))
+    path = os.path.join(os.path.dirname(spec.origin), folder, name)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"the wasmtime distribution has no library for this platform ({folder}/{name})")
+    return path
+
+
+def _take_vec(lib: Library, vec: _Vec) -> bytes:
+    # SAFETY: the library filled `vec`; its bytes are copied before the vector is freed, once.
+    data = C.string_at(vec.data, vec.size) if vec.size else b""
+    lib.wasm_byte_vec_delete(C.byref(vec))
+    return data
+
+
+def _text(data: bytes) -> str:
+    return data.rstrip(b"\0").decode("utf-8", "replace")[:_MESSAGE_CAP]
+
+
+def _raise_error(lib: Library, error: int) -> None:
+    vec = _Vec()
+    lib.wasmtime_error_message(error, C.byref(vec))
+    message = _text(_take_vec(lib, vec))
+    lib.wasmtime_error_delete(error)
+    raise WasmtimeError(message)
+
+
+def _raise_trap(lib: Library, trap: int) -> None:
+    vec = _Vec()
+    code = C.c_uint8(255)
+    known = lib.wasmtime_trap_code(trap, C.byref(code))
+    lib.wasm_trap_message(trap, C.byref(vec))
+    message = _text(_take_vec(lib, vec))
+    lib.wasm_trap_delete(trap)
+    raise Trap(TRAP_NAMES.get(code.value, f"trap_{code.value}") if known else "host", message)
+
+
+class EngineConfig:
+    """
+    Settings that decide what native code looks like; compile and load must agree on them.
+
+    ``stack`` is the guest's stack in bytes; the thread that calls guests must have at least 2 MiB more, or a
+    deep guest recursion overruns the host's stack.  ``user_module`` turns off every proposal that a user's
+    module has no need of: threads, memory64, multi-memory, tail calls, garbage collection, components.
+    """
+
+    __slots__ = ("opt_level", "parallel", "regalloc", "stack", "user_module")
+
+    def __init__(
+        self,
+        stack: int = 8 << 20,
+        opt_level: str = "speed",
+        regalloc: str = "backtracking",
+        user_module: bool = False,
+        parallel: bool = True,
+    ) -> None:
+        self.stack = stack
+        self.opt_level = opt_level
+        self.regalloc = regalloc
+        self.user_module = user_module
+        self.parallel = parallel
+
+    def key(self) -> str:
+        """A text that is equal exactly where compiled code may be exchanged."""
+        return f"stack={self.stack},opt={self.opt_level},regalloc={self.regalloc},user={int(self.user_module)}"
+
+    def make(self, lib: Library) -> int:
+        """A ``wasm_config_t`` pointer; the engine takes ownership of it."""
+        config: int = lib.wasm_config_new()
+        lib.wasmtime_config_epoch_interruption_set(config, True)
+        # wasmtime refuses a guest stack larger than its async stack, so that one grows along.
+        lib.wasmtime_config_async_stack_size_set(config, self.stack + (2 << 20))
+        lib.wasmtime_config_max_wasm_stack_set(config, self.stack)
+        lib.wasmtime_config_parallel_compilation_set(config, self.parallel)
+        # wasmtime walks guest frames by frame pointer; `.eh_frame` would serve native debuggers only, and costs
+        # megabytes of disk and a registration of every function at load.
+        lib.wasmtime_config_native_unwind_info_set(config, False)
+        if self.opt_level == "none":
+            lib.wasmtime_config_cranelift_opt_level_set(config, 0)
+        if self.regalloc == "single_pass":
+            lib.wasmtime_config_cranelift_flag_set(config, b"regalloc_algorithm", b"single_pass")
+        for name in ("threads", "multi_memory", "memory64", "custom_page_sizes", "wide_arithmetic", "relaxed_simd"):
+            getattr(lib, f"wasmtime_config_wasm_{name}_set")(config, False)
+        lib.wasmtime_config_shared_memory_set(config, False)
+        lib.wasmtime_config_wasm_component_model_set(config, False)
+        lib.wasmtime_config_wasm_stack_switching_set(config, False)
+        if self.user_module:
+            lib.wasmtime_config_wasm_gc_set(config, False)
+            lib.wasmtime_config_wasm_function_references_set(config, False)
+            lib.wasmtime_config_wasm_tail_call_set(config, False)
+            lib.wasmtime_config_wasm_exceptions_set(config, False)
+        return config
+
+
+class Engine:
+    """One ``wasm_engine_t``.  It lives as long as the process: nothing frees it early."""
+
+    def __init__(self, lib: Library, config: EngineConfig) -> None:
+        self.lib = lib
+        self.config = config
+        # SAFETY: ownership of the configuration passes to the engine.
+        self.ptr: int = lib.wasm_engine_new_with_config(config.make(lib))
+
+    def increment_epoch(self) -> None:
+        """Make every store whose epoch deadline is reached trap; callable from any thread."""
+        self.lib.wasmtime_engine_increment_epoch(self.ptr)
+
+
+def compile_module(engine: Engine, wasm: bytes) -> bytes:
+    """
+    Compile ``wasm`` and return the serialised native code.
+
+    Takes all cores where the configuration is parallel, and gigabytes for large modules.
+    Raises :class:`WasmtimeError` where the module is invalid.
+    """
+    lib = engine.lib
+    module = _P()
+    error = lib.wasmtime_module_new(engine.ptr, wasm, len(wasm), C.byref(module))
+    if error:
+        _raise_error(lib, error)
+    vec = _Vec()
+    error = lib.wasmtime_module_serialize(module, C.byref(vec))
+    lib.wasmtime_module_delete(module)
+    if error:
+        _raise_error(lib, error)
+    return _take_vec(lib, vec)
+
+
+def wat2wasm(lib: Library, text: str) -> bytes:
+    """Assemble the text format.  Raises :class:`WasmtimeError` with the parser's message."""
+    data = text.encode()
+    vec = _Vec()
+    error = lib.wasmtime_wat2wasm(data, len(data), C.byref(vec))
+    if error:
+        _raise_error(lib, error)
+    return _take_vec(lib, vec)
+
+
+class Module:
+    """Compiled code, mapped from a file."""
+
+    def __init__(self, engine: Engine, ptr: int) -> None:
+        self.engine = engine
+        self.ptr = ptr
+
+    @classmethod
+    def deserialize_file(cls, engine: Engine, path: str) -> Module:
+        """
+        Map serialised code from ``path`` (``/proc/self/fd/N`` keeps to a descriptor that was already checked).
+
+        The file is native code and is trusted: its digest must have been checked on this same descriptor.
+        Raises :class:`WasmtimeError` where version or settings differ.
+        """
+        module = _P()
+        error = engine.lib.wasmtime_module_deserialize_file(engine.ptr, path.encode(), C.byref(module))
+        if error:
+            _raise_error(engine.lib, error)
+        assert module.value is not None
+        return cls(engine, module.value)
+
+
+_VALTYPE = {"i": 0, "l": 1, "f": 2, "d": 3}
+
+
+class Linker:
+    """Holds our host functions; made once, before the process confines itself."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.ptr: int = engine.lib.wasmtime_linker_new(engine.ptr)
+        # The library keeps bare pointers to the callbacks, so they must live as long as it does.
+        self._keep: list[Any] = []
+
+    def _types(self, kinds: str) -> _Vec:
+        lib = self.engine.lib
+        vec = _Vec()
+        items = (_P * len(kinds))(*[lib.wasm_valtype_new(_VALTYPE[kind]) for kind in kinds])
+        # SAFETY: the vector copies the pointers and owns the valtypes from here on.
+        lib.wasm_valtype_vec_new(C.byref(vec), len(kinds), C.cast(items, _P))
+        return vec
+
+    def define(
+        self, module: bytes, name: bytes, params: str, results: str, callback: Callable[[Any, Any, Any, int], Any]
+    ) -> None:
+        """
+        Define one import.
+
+        ``params`` and ``results`` are strings of ``i`` (i32) and ``l`` (i64).  ``callback(env, caller, args, n)``
+        finds argument ``k`` at ``args[4*k]`` (and the high half of an i64 at ``args[4*k+1]``), writes its result
+        to ``args[0]`` and returns None, or a trap from :meth:`trap`.  It must never raise.
+        """
+        lib = self.engine.lib
+        raw = RawCallback(callback)
+        self._keep.append(raw)
+        p, r = self._types(params), self._types(results)
+        functype = lib.wasm_functype_new(C.byref(p), C.byref(r))
+        error = lib.wasmtime_linker_define_func_unchecked(
+            self.ptr, module, len(module), name, len(name), functype, raw, None, None
+        )
+        lib.wasm_functype_delete(functype)
+        if error:
+            _raise_error(lib, error)
+
+    def trap(self) -> int:
+        """A new trap to return from a callback; ownership passes to the library."""
+        pointer: int = self.engine.lib.wasmtime_trap_new(b"host", 4)
+        return pointer
+
+    def instantiate_pre(self, module: Module) -> int:
+        """Check and resolve the module's imports once.  Raises :class:`WasmtimeError` where one is missing."""
+        pre = _P()
+        error = self.engine.lib.wasmtime_linker_instantiate_pre(self.ptr, module.ptr, C.byref(pre))
+        if error:
+            _raise_error(self.engine.lib, error)
+        assert pre.value is not None
+        return pre.value
+
+
+class Instance:
+    """
+    One store with one instance in it.
+
+    ``memory_limit`` and the other limits bound what the guest can make the store allocate; a refused growth is
+    an ordinary failure of ``memory.grow`` in the guest.  Use from one thread only.
+    """
+
+    __slots__ = ("_args", "_exports", "_handle", "_lib", "_memory", "_trap", "context", "store")
+
+    def __init__(
+        self,
+        engine: Engine,
+        pre: int,
+        memory_limit: int,
+        table_elements: int = 1 << 20,
+        tables: int = 16,
+        memories: int = 1,
+    ) -> None:
+        lib = engine.lib
+        self._lib = lib
+        self._exports: dict[bytes, int] = {}
+        self._args = (C.c_uint32 * 64)()
+        self._trap = _P()
+        self._handle = C.create_string_buffer(16)
+        self.store: int | None = lib.wasmtime_store_new(engine.ptr, None, None)
+        self.context: int = lib.wasmtime_store_context(self.store)
+        self._memory: Any = None
+        lib.wasmtime_store_limiter(self.store, memory_limit, table_elements, 1, tables, memories)
+        # A store starts with a deadline of zero ticks beyond the current epoch, which would trap at once.
+        lib.wasmtime_context_set_epoch_deadline(self.context, 1)
+        error = lib.wasmtime_instance_pre_instantiate(pre, self.context, self._handle, C.byref(self._trap))
+        try:
+            if error:
+                _raise_error(lib, error)
+            if self._trap.value:
+                _raise_trap(lib, self._trap.value)
+        except BaseException:
+            self.close()
+            raise
+        extern = _Extern()
+        if lib.wasmtime_instance_export_get(self.context, self._handle, b"memory", 6, C.byref(extern)) and (
+            extern.kind == _KIND_MEMORY
+        ):
+            self._memory = (extern, C.addressof(extern) + 8)
+
+    def set_memory_limit(self, limit: int, table_elements: int = 1 << 20, tables: int = 16, memories: int = 1) -> None:
+        """Replace the store's limiter; memory already in use stays."""
+        self._lib.wasmtime_store_limiter(self.store, limit, table_elements, 1, tables, memories)
+
+    def arm(self) -> None:
+        """Make the next ``increment_epoch`` trap this store."""
+        self._lib.wasmtime_context_set_epoch_deadline(self.context, 1)
+
+    def has(self, name: bytes) -> bool:
+        """Whether the instance exports a function under this name."""
+        return self._find(name) is not None
+
+    def _find(self, name: bytes) -> int | None:
+        address = self._exports.get(name)
+        if address is None:
+            extern = _Extern()
+            found = self._lib.wasmtime_instance_export_get(
+                self.context, self._handle, name, len(name), C.byref(extern)
+            )
+            if not found or extern.kind != _KIND_FUNC:
+                return None
+            # The func handle is a plain value: copied into a buffer that the dictionary keeps alive.
+            keep = C.create_string_buffer(C.string_at(C.addressof(extern) + 8, 24), 24)
+            address = C.addressof(keep)
+            self._exports[name] = address
+            self._exports[b"keep " + name] = keep  # type: ignore[assignment]  # only held, never read
+        return address
+
+    def base(self) -> int:
+        """Address of linear memory, or 0 where the module has none.  It never moves for a 32-bit memory."""
+        if self._memory is None:
+            return 0
+        address: int = self._lib.wasmtime_memory_data(self.context, self._memory[1])
+        return address
+
+    def size(self) -> int:
+        """Bytes of linear memory now."""
+        if self._memory is None:
+            return 0
+        size: int = self._lib.wasmtime_memory_data_size(self.context, self._memory[1])
+        return size
+
+    def grow(self, pages: int) -> None:
+        """Grow linear memory by 64 KiB pages.  Raises :class:`WasmtimeError` past the limit."""
+        old = C.c_uint64()
+        error = self._lib.wasmtime_memory_grow(self.context, self._memory[1], pages, C.byref(old))
+        if error:
+            _raise_error(self._lib, error)
+
+    def call(self, name: bytes, *args: int) -> int:
+        """
+        Call an exported function with 32-bit integer arguments and return its first result as 32 unsigned bits.
+
+        Raises :class:`Trap`, or ``KeyError`` where there is no such export.
+        """
+        self.call_raw(name, args)
+        return self._args[0]
+
+    def call_raw(self, name: bytes, args: tuple[int, ...]) -> Any:
+        """Like :meth:`call`; returns the raw slots (16 bytes each, as 32-bit words) for wider results."""
+        function = self._find(name)
+        if function is None:
+            raise KeyError(name)
+        slots = self._args
+        for i, value in enumerate(args):
+            slots[4 * i] = value & 0xFFFFFFFF
+            slots[4 * i + 1] = (value >> 32) & 0xFFFFFFFF
+        trap = self._trap
+        trap.value = None
+        # SAFETY: 16 slots are room for every export that we call; the library reads and writes within them.
+        error = self._lib.wasmtime_func_call_unchecked(self.context, function, slots, 16, C.byref(trap))
+        if error:
+            # A trap that a callback of ours returned comes back as an error, without a code.
+            try:
+                _raise_error(self._lib, error)
+            except WasmtimeError as reason:
+                raise Trap("host", str(reason)) from None
+        if trap.value:
+            _raise_trap(self._lib, trap.value)
+        return slots
+
+    def close(self) -> None:
+        """Free the store: its memory is unmapped.  Idempotent."""
+        if self.store is not None:
+            self._lib.wasmtime_store_delete(self.store)
+            self.store = None
+            self._memory = None
+            self._exports.clear()
+
+    def __del__(self) -> None:
+        self.close()

@@ -1,0 +1,49 @@
+"""
+The list of what the guest tried and was refused, bounded whatever the guest does.
+
+Rows are facts that this process saw itself (``layer="wasi"``), in the order of their first occurrence.
+"""
+
+from __future__ import annotations
+
+#: Distinct rows that are kept; more are only counted.
+ROWS_MAX = 64
+#: Characters of a target that are kept.
+TARGET_MAX = 256
+
+
+def printable(text: str, cap: int = TARGET_MAX) -> str:
+    """At most ``cap`` characters of ``text``, with everything that a terminal would not show as itself escaped."""
+    text = text[:cap]
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)[:cap]
+
+
+class DenialLog:
+    """
+    Counts of refusals by (operation, target, code).
+
+    Equal rows are merged; past :data:`ROWS_MAX` distinct rows only ``dropped`` grows.
+    """
+
+    __slots__ = ("_rows", "dropped")
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str, str], int] = {}
+        self.dropped = 0
+
+    def add(self, operation: str, target: str, code: str) -> None:
+        """Count one refusal."""
+        key = (operation, target[:TARGET_MAX], code)
+        count = self._rows.get(key)
+        if count is not None:
+            self._rows[key] = count + 1
+        elif len(self._rows) < ROWS_MAX:
+            self._rows[key] = 1
+        else:
+            self.dropped += 1
+
+    def rows(self) -> list[tuple[str, str, str, str, int]]:
+        """(operation, printable target, code, layer, count) of each kept row."""
+        return [(op, printable(target), code, "wasi", count) for (op, target, code), count in self._rows.items()]

@@ -1,0 +1,303 @@
+"""
+One run inside an engine: a clean instance, a fresh host with a fresh tree, the guest, and what is left of it.
+
+A slot holds an instance with clean memory, ready before it is asked for.  After a run the instance is either reset
+in place (only where its last call returned and its memory did not grow) or dropped.
+"""
+
+from __future__ import annotations
+
+import time
+from os import urandom
+
+from _blake2 import blake2b
+
+from fastness._wasi import image as images
+from fastness._wasi import memfs, memfs_tree, preview1
+from fastness._wasi.binding import Instance, Trap
+from fastness._wasi.preview1_denials import DenialLog
+from fastness._wasi.preview1_memory import stream
+from fastness._wasi.stop import Stop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from fastness._linux.pagemap import Scanner
+    from fastness._wasi.binding import Engine
+    from fastness._wasi.output import Output
+    from fastness._wasi.watch import Watch
+
+#: A reset instance is compared with its image after so many resets.
+_COMPARE_EVERY = 20_000
+_MEMORY_CAP = 4 << 30
+
+
+class NotClean(Exception):
+    """An instance that was reset differs from its image: a bug of ours; the engine must end."""
+
+
+def seeded(seed: int) -> Callable[[int], bytes]:
+    """A reproducible stream of bytes: BLAKE2b in counter mode over the seed."""
+    key = seed.to_bytes((seed.bit_length() + 8) // 8, "little", signed=True)[:64]
+    state = [0, b""]
+
+    def read(count: int) -> bytes:
+        data: Any = state[1]
+        while len(data) < count:
+            data += blake2b(state[0].to_bytes(16, "little"), key=key, digest_size=64).digest()  # type: ignore[attr-defined]
+            state[0] += 1  # type: ignore[operator]
+        state[1] = data[count:]
+        return bytes(data[:count])
+
+    return read
+
+
+class Run:
+    """The host side of one guest while it lives: its host object, tree, denials and how its last call ended."""
+
+    __slots__ = (
+        "baseline",
+        "cpu_ns",
+        "denials",
+        "ending",
+        "exit_code",
+        "host",
+        "instance",
+        "payload",
+        "payload_left",
+        "quota",
+        "roots",
+        "trap",
+        "wall_ns",
+        "work",
+    )
+
+    def __init__(self) -> None:
+        self.instance: Instance | None = None
+        self.host: Any = None
+        self.work: Any = None
+        self.quota: Any = None
+        self.roots: tuple[Any, ...] = ()
+        self.denials = DenialLog()
+        self.baseline: Any = None
+        self.payload: list[bytes] = []
+        self.payload_left = 0
+        self.ending = ""
+        self.exit_code: int | None = None
+        self.trap = ""
+        self.wall_ns = 0
+        self.cpu_ns = 0
+
+
+class Server:
+    """Makes, runs and recycles instances of one guest.  Used by the runner thread only."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        pre: int,
+        guest: Any,
+        current: list[Any],
+        output: Output,
+        watch: Watch,
+        scanner: Scanner,
+        quick: bool,
+    ) -> None:
+        self.engine = engine
+        self.pre = pre
+        self.guest = guest
+        self.current = current
+        self.output = output
+        self.watch = watch
+        self.scanner = scanner
+        self.quick = quick
+        self.image: images.Image | None = None
+        self._slot: Instance | None = None
+        self._slot_fresh = False
+        self._resets = 0
+        self.was_reset = False
+
+    # instances
+
+    def _create(self, memory: int) -> Instance:
+        limit = min((self.image.size if self.image else 0) + memory, _MEMORY_CAP)
+        instance = Instance(self.engine, self.pre, limit)
+        if self.image is not None:
+            images.restore(instance, self.image)
+        return instance
+
+    def _take(self, memory: int, fresh: bool) -> Instance:
+        slot, self._slot = self._slot, None
+        if slot is not None and (self._slot_fresh or not fresh) and not self.guest.fresh_only:
+            self.was_reset = not self._slot_fresh
+            slot.set_memory_limit(min((self.image.size if self.image else 0) + memory, _MEMORY_CAP))
+            return slot
+        if slot is not None:
+            slot.close()
+        self.was_reset = False
+        return self._create(memory)
+
+    def recycle(self, run: Run, fresh: bool) -> None:
+        """After a run's answer has left: make the next instance ready."""
+        instance, run.instance = run.instance, None
+        self._forget(run)
+        if instance is None:
+            return
+        if self.image is None or self.guest.fresh_only:
+            instance.close()
+            return
+        if not fresh and run.ending == "returned" and images.reset(instance, self.image, self.scanner):
+            self._resets += 1
+            if self._resets % _COMPARE_EVERY == 0 and not images.same(instance, self.image):
+                raise NotClean("a guest that was reset in place differs from its image")
+            self._slot, self._slot_fresh = instance, False
+            return
+        instance.close()
+        self._slot, self._slot_fresh = self._create(0), True
+
+    def compare(self) -> bool:
+        """Whether the waiting instance is byte for byte the image; True where none waits."""
+        return self._slot is None or self.image is None or images.same(self._slot, self.image)
+
+    # runs
+
+    def open(self, invoke: dict[str, Any], staged: dict[str, bytes], stdin: bytes) -> Run:
+        """An instance with its tree and host, ready to run.  Raises ``Errno`` where the files pass the quota."""
+        limits = invoke["limits"]
+        run = Run()
+        fixed = invoke.get("time_ns")
+        clock = preview1.Clock(fixed)
+        now = clock.realtime()
+        run.quota = memfs.Quota(max_bytes=limits["file_bytes"], max_files=limits["files"])
+        if self.guest.fresh_only:
+            self.guest.prepare([p["path"] for p in invoke["preopens"]])
+        preopens, run.work = self.guest.tree(run.quota, now)
+        run.roots = (preopens[-1][1],) if preopens and not self.guest.fresh_only else (run.work,)
+        for path, data in staged.items():
+            memfs_tree.add(run.work, path, data, now, replace=True)
+        run.baseline = memfs_tree.snapshot_state(run.work)
+        seed = invoke.get("seed")
+        random = urandom if seed is None else seeded(seed)
+        run.host = preview1.Host(
+            args=self.guest.arguments(invoke["args"]),
+            env=self.guest.environment(invoke["env"]),
+            preopens=preopens,
+            stdin=stdin,
+            write_out=self.output.write,
+            clock=clock,
+            random=random,
+            denials=run.denials,
+            wait=self.watch.wait,
+            max_fds=limits["fds"],
+            report_absent=not self.guest.fresh_only,
+            tty=self.guest.tty,
+        )
+        run.instance = self._take(limits["memory"], invoke["fresh"])
+        run.host.bind(run.instance)
+        run.payload_left = limits["frame_bytes"]
+        if self.guest.channel >= 0:
+            run.host.install(self.guest.channel, stream(b"", self._payload_writer(run)))
+        if self.image is not None:
+            for number, label, path, offset, flags in self.image.saved:
+                run.host.restore_fd(number, self.guest.library.find(label, path), offset, flags)
+            images.reseed(run.instance.base(), self.image, random)
+        return run
+
+    @staticmethod
+    def _payload_writer(run: Run) -> Callable[[bytes], None]:
+        def write(data: bytes) -> None:
+            run.payload_left -= len(data)
+            if run.payload_left < 0:
+                raise Stop("payload")
+            run.payload.append(data)
+
+        return write
+
+    def execute(self, run: Run, invoke: dict[str, Any], code: bytes) -> None:
+        """Let the guest run once; fills in ``ending`` and what belongs to it.  Never raises for what a guest did."""
+        limits = invoke["limits"]
+        host, instance = run.host, run.instance
+        assert instance is not None
+        run.payload.clear()
+        run.payload_left = limits["frame_bytes"]
+        run.ending, run.trap, run.exit_code = "returned", "", None
+        host.exc = None
+        self.output.begin(limits["output_total_bytes"], self.quick)
+        self.current[0] = host
+        started, cpu = time.monotonic_ns(), time.thread_time_ns()
+        self.watch.begin(invoke["id"], limits["wall_s"], limits["cpu_s"])
+        instance.arm()
+        try:
+            self.guest.run(instance, Channel(run, self.guest.channel), self.image, invoke, code)
+        except Trap as trap:
+            self._ended(run, trap)
+        except RuntimeError as error:
+            run.ending, run.trap = "refused", str(error)[:200]
+        finally:
+            reason = self.watch.end()
+            self.current[0] = None
+            run.wall_ns = time.monotonic_ns() - started
+            run.cpu_ns = time.thread_time_ns() - cpu
+        if run.ending == "trap" and run.trap == "interrupt":
+            run.ending = reason or "cancelled"
+
+    def _ended(self, run: Run, trap: Trap) -> None:
+        cause = run.host.exc
+        if trap.code != "host":
+            run.ending = "stub" if self.quick and trap.code == "unreachable" else "trap"
+            run.trap = trap.code
+        elif isinstance(cause, preview1.ProcExit):
+            run.ending, run.exit_code = "exit", cause.code
+        elif isinstance(cause, Stop):
+            run.ending, run.trap = _STOPPED.get(cause.reason, cause.reason), ""
+        else:
+            # One of our own callbacks failed: the guest is ended and the parent told that the fault is ours.
+            where = run.host.where
+            run.ending, run.trap = "refused", f"host call failed at {where}: {type(cause).__name__}: {cause}"[:200]
+
+    def close(self, run: Run) -> None:
+        """Drop a run's instance and tree."""
+        if run.instance is not None:
+            run.instance.close()
+            run.instance = None
+        self._forget(run)
+
+    @staticmethod
+    def _forget(run: Run) -> None:
+        """Break the cycles between a run, its host and its tree, so that nothing waits for a garbage collection."""
+        if run.host is not None:
+            run.host.close_all()
+            for root in run.roots:
+                memfs_tree.discard(root)
+        run.host = run.work = run.baseline = run.quota = None
+        run.roots = ()
+        run.payload = []
+
+
+_STOPPED = {"payload": "payload", "": "cancelled"}
+
+
+class Channel:
+    """The guest's channel as the drivers use it: put a request in, take what was written."""
+
+    __slots__ = ("_fd", "_run")
+
+    def __init__(self, run: Run, number: int) -> None:
+        self._run = run
+        self._fd = number
+
+    def put_channel(self, data: bytes) -> None:
+        """Make ``data`` the next thing that the guest reads from its channel."""
+        fd = self._run.host.fds.get(self._fd)
+        if fd is None or fd.out is None:
+            raise RuntimeError("the guest closed its channel")
+        fd.data = data
+        fd.pos = 0
+
+    def take_channel(self) -> bytes:
+        """What the guest wrote since the last time."""
+        data = b"".join(self._run.payload)
+        self._run.payload.clear()
+        return data

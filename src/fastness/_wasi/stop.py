@@ -1,0 +1,11 @@
+"""The exception that ends a guest from inside a host call.  Apart, so that clocks, output and calls may raise it."""
+
+from __future__ import annotations
+
+
+class Stop(Exception):
+    """The run is over while the guest is inside a host call; ``reason`` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

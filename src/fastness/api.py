@@ -1,0 +1,152 @@
+"""
+The asynchronous API.  The blocking one, ``fastness.sync``, is a thin layer over it.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from fastness.backends import registry
+from fastness.backends.base import Backend, BackendSession
+from fastness.errors import ConfigurationError
+from fastness.runner import request as requests
+from fastness.runner.runner import Runner, result
+from fastness.runs import RunRequest, RunResult
+from fastness.tier import Probe, Tier
+
+
+class AsyncSandbox:
+    """
+    Runs code that somebody else wrote.
+
+    ``tier`` is a promise (see ``fastness.Tier``); what cannot be proven here raises ``TierUnavailable`` and nothing
+    runs.  All other arguments are defaults for :meth:`run`.  ``pool`` guests are started ahead on entering;
+    ``engines`` bounds how many serve at once.  Guests are never shared between tenants, and never reused with
+    anything of an earlier run in them.
+
+    Use as ``async with``, or call :meth:`aclose`.
+    """
+
+    def __init__(
+        self,
+        *,
+        tier: str | None = None,
+        pool: int = 0,
+        engines: int | None = None,
+        _make: Any = None,
+        **defaults: Any,
+    ) -> None:
+        unknown = sorted(set(defaults) - set(requests.OPTIONS))
+        if unknown:
+            raise ConfigurationError(unknown[0], defaults[unknown[0]], ", ".join(("pool", "engines", *requests.OPTIONS)))
+        for name, value, low, high in (("pool", pool, 0, 64), ("engines", engines, 1, 256)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high):
+                raise ConfigurationError(name, value, f"{low} to {high}")
+        self._tier = registry.resolve(tier, dict(os.environ))
+        self._defaults = {name: value for name, value in defaults.items() if value is not None}
+        self._pool = pool
+        self._engines = engines
+        self._runner = Runner(_make or self._backend)
+        # Mistakes in the defaults are told here, where they were written.
+        requests.make("", {}, {k: v for k, v in self._defaults.items() if k not in ("entry", "module", "command", "runtime")})
+
+    def _backend(self, tier: Tier) -> Backend:
+        return registry.make(tier, engines=self._engines)
+
+    def _request(self, code: Any, options: dict[str, Any]) -> RunRequest:
+        tier = options.pop("tier", None)
+        made = requests.make(code, options, self._defaults)
+        return msgspec.structs.replace(made, tier=self._tier if tier is None else registry.resolve(tier, {}))
+
+    async def run(self, code: str | None = None, **options: Any) -> RunResult:
+        """
+        Run code in a clean guest and return what came of it.
+
+        Options: ``entry`` (a file instead of code), ``module`` (bytes of a WASI module), ``command``; ``runtime``,
+        ``tier``, ``timeout`` (seconds), ``memory`` (bytes or "256M"), ``limits``, ``files`` ({destination: bytes, str
+        or Path}), ``stdin``, ``args``, ``env``, ``preload``, ``preopens``, ``seed``, ``time``, ``deadline``,
+        ``tenant``, ``fresh``, ``filename``, ``on_event(name, data)``.
+
+        Raises ConfigurationError, StagingError, TierUnavailable, BackendError.  What the guest did never raises; see
+        ``RunResult.raise_for_outcome``.
+        """
+        return await self._runner.run(self._request(code, options))
+
+    def session(self, **options: Any) -> AsyncSession:
+        """A guest that keeps its state over several ``execute`` calls; use as ``async with``."""
+        return AsyncSession(self, options)
+
+    async def probe(self) -> Probe:
+        """What was proven of this sandbox's tier here.  Raises TierUnavailable."""
+        _, probe = await self._runner.plan(self._tier)
+        return probe
+
+    async def warm(self, count: int | None = None) -> None:
+        """Start guests ahead, with the sandbox's own defaults."""
+        await self._runner.warm(self._request("", {}), self._pool if count is None else count)
+
+    def cancel(self) -> None:
+        """Ask every run in progress to end; each returns with the outcome ``cancelled``.  Callable from any thread."""
+        self._runner.cancel_all()
+
+    async def __aenter__(self) -> AsyncSandbox:
+        if self._pool:
+            await self.warm()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End every guest.  Idempotent."""
+        await self._runner.aclose()
+
+
+class AsyncSession:
+    """
+    A live guest.  Variables, imports and files stay from one :meth:`execute` to the next.
+
+    ``result.state`` tells what became of them: ``kept``, or ``lost`` where the guest had to be ended.
+    """
+
+    def __init__(self, sandbox: AsyncSandbox, options: dict[str, Any]) -> None:
+        self._sandbox = sandbox
+        self._options = options
+        self._session: BackendSession | None = None
+        self._with: tuple[Backend, Probe] | None = None
+
+    async def open(self) -> AsyncSession:
+        """Take a guest.  ``async with`` does this."""
+        request = self._sandbox._request("", dict(self._options))
+        self._session, backend, probe = await self._sandbox._runner.open_session(request)
+        self._with = (backend, probe)
+        return self
+
+    async def execute(self, code: str, **options: Any) -> RunResult:
+        """Run code in the session's guest.  Options are those of ``AsyncSandbox.run``."""
+        if self._session is None or self._with is None:
+            raise ConfigurationError("session", "not open", "a session inside its with block")
+        request = self._sandbox._request(code, {**self._options, **options})
+        staged = await self._sandbox._runner.stage(request)
+        report = await self._session.execute(request, staged, request.on_event)
+        return result(*self._with, request, report, os.urandom(8).hex())
+
+    async def __aenter__(self) -> AsyncSession:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the guest.  Idempotent."""
+        if self._session is not None:
+            await self._session.aclose()
+            self._session = None

@@ -1,0 +1,88 @@
+"""
+What a backend is: the mechanism that keeps a tier's promise on this host.
+
+One file per backend.  A backend runs what it is handed; it neither grants nor falls back, and it serves a tier only
+where its probe has proved every guarantee by making it deny something.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fastness.runs import Changes, Denial, Files, Outcome, RunRequest, Usage
+from fastness.tier import Probe, Tier
+
+#: Called with ("stdout" | "stderr", bytes) as output comes, and with other names and plain data for progress.
+Sink = Callable[[str, Any], None]
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """Input files, read and checked before anything runs: path below the work folder to content."""
+
+    files: dict[str, bytes] = {}
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a run, as a backend tells it; the runner makes a ``RunResult`` of it."""
+
+    outcome: Outcome
+    value: Any = None
+    value_repr: str | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int | None = None
+    files: Files = msgspec.field(default_factory=Files)
+    changes: Changes = Changes()
+    denials: tuple[Denial, ...] = ()
+    usage: Usage = Usage()
+    layers: dict[str, str] = {}
+    state: str = "none"
+
+
+class BackendSession(abc.ABC):
+    """A guest that keeps its state over several runs.  One run at a time."""
+
+    @abc.abstractmethod
+    async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+        """Run once more in the same guest."""
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """End the guest.  Idempotent; safe under cancellation."""
+
+
+class Backend(abc.ABC):
+    """One mechanism.  Instances belong to one sandbox and hold its warm guests."""
+
+    #: Name of the mechanism, as results show it.
+    name: str
+    #: The tier it serves.
+    tier: Tier
+    #: The runtimes it can run.
+    runtimes: frozenset[str]
+    #: Whether there is any isolation at all.
+    sandboxed: bool = True
+
+    @abc.abstractmethod
+    async def probe(self) -> Probe:
+        """Find out by trying what holds here.  Bounded in time; cached by the caller."""
+
+    @abc.abstractmethod
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+        """
+        Run one request in a clean guest.
+
+        What the guest did is in the report.  Raises ``BackendError`` for what the host could not do.
+        """
+
+    @abc.abstractmethod
+    async def open_session(self, request: RunRequest) -> BackendSession:
+        """Take a guest that keeps its state."""
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """End every guest.  Idempotent; safe under cancellation."""

@@ -1,0 +1,341 @@
+"""
+One invoke with an engine, from its frames to a report.
+
+Everything read here was written by a guest or by an engine that a guest may have taken over: the typed decoders of
+``wire`` have bounded each field; this module bounds the sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import msgspec
+
+from fastness.backends.base import Report, Sink, Staged
+from fastness.backends.engine_process import GRACE_S, EngineLost, EngineProcess
+from fastness.errors import BackendError, GuestProtocolError, StagingError
+from fastness.runner.capture import HeadTail
+from fastness.runner.staging import check_path
+from fastness.runs import Changes, Denial, DenialCode, File, Files, Outcome, OutcomeKind, RunRequest, Usage
+from fastness.wire import messages as m
+
+#: Seconds that a cancelled run's engine has to answer before it is ended.
+_CANCEL_S = 0.1
+_ENOSPC = 51
+_SIMPLE = {
+    "deadline": OutcomeKind.TIMEOUT,
+    "cpu": OutcomeKind.CPU,
+    "cancelled": OutcomeKind.CANCELLED,
+    "output_limit": OutcomeKind.OUTPUT_LIMIT,
+    "memory": OutcomeKind.MEMORY,
+    "payload": OutcomeKind.PROTOCOL,
+    "trap": OutcomeKind.CRASHED,
+}
+
+
+class Talk(msgspec.Struct):
+    """``report`` is None where the quick module met a stub; ``reusable`` says whether the engine may serve on."""
+
+    report: Report | None
+    reusable: bool
+
+
+class _Gathered:
+    """What has come of a run so far: survives every way in which it may end."""
+
+    def __init__(self, request: RunRequest) -> None:
+        limits = request.limits
+        self.out = HeadTail(limits.output_bytes)
+        self.err = HeadTail(limits.output_bytes)
+        self.left = limits.output_total_bytes + (1 << 16)
+        self.files: dict[str, File] = {}
+        self.change: dict[str, str] = {}
+        self.pieces: list[bytes] = []
+        self.file_room = limits.file_bytes
+        self.file_count = limits.files
+
+    def output(self, name: str, data: bytes, sink: Sink | None) -> None:
+        if not data:
+            return
+        # The engine enforces this cap; one that does not is not to be trusted with anything.
+        self.left -= len(data)
+        if self.left < 0:
+            raise GuestProtocolError("the engine sent more output than the run may write")
+        (self.out if name == "stdout" else self.err).add(data)
+        if sink is not None:
+            sink(name, data)
+
+    def artefact(self, message: m.Artefact, blob: bytes) -> None:
+        self.file_room -= len(blob)
+        if self.file_room < 0 or (not self.pieces and len(self.files) >= self.file_count):
+            raise GuestProtocolError("the engine sent more files than the run may leave")
+        self.pieces.append(blob)
+        if not message.more:
+            try:
+                path = check_path(message.path)
+            except StagingError as error:
+                raise GuestProtocolError(f"the engine sent a file with a bad path: {error.why}") from None
+            self.files[path] = File(b"".join(self.pieces))
+            self.change[path] = message.change
+            self.pieces.clear()
+
+
+def _head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:
+    limits = request.limits
+    preopens = request.preopens if request.preopens is not None else ("/", "/work")
+    wasi = request.runtime == "wasi"
+    args = (request.filename or "program.wasm", *request.args) if wasi else request.args
+    return m.Invoke(
+        id=invoke,
+        op=operation,  # type: ignore[arg-type]  # one of the literals, by the callers of this module
+        session=session,
+        code_len=len(code),
+        stdin_len=len(request.stdin),
+        args=args,
+        env=tuple(request.env.items()),
+        preopens=tuple(m.PreopenHead(path, True) for path in preopens) if wasi else (),
+        limits=m.LimitsHead(
+            wall_s=limits.wall_s,
+            cpu_s=limits.cpu_s,
+            memory=limits.memory,
+            fds=limits.fds,
+            files=limits.files,
+            file_bytes=limits.file_bytes,
+            output_bytes=limits.output_bytes,
+            output_total_bytes=limits.output_total_bytes,
+            frame_bytes=min(limits.frame_bytes, 3 << 20),
+        ),
+        seed=request.seed,
+        time_ns=None if request.time is None else round(request.time * 1e9),
+        fresh=request.fresh,
+        filename=request.filename,
+    )
+
+
+async def converse(
+    engine: EngineProcess,
+    invoke: int,
+    request: RunRequest,
+    staged: Staged,
+    sink: Sink | None,
+    operation: str,
+    session: int = 0,
+    queued: float = 0.0,
+) -> Talk:
+    """
+    Run one request in an engine.
+
+    Raises EngineLost where the engine ended before anything could be told; with partial results the loss is in the
+    report.  Cancellation reaches the guest: the engine is told, or ended where it does not answer at once.
+    """
+    code = (request.code or "").encode("utf-8")
+    gathered = _Gathered(request)
+    result: m.Result | None = None
+    payload = b""
+    kind: OutcomeKind | None = None
+    detail = ""
+    scope = anyio.CancelScope(deadline=anyio.current_time() + request.limits.wall_s + GRACE_S)
+    try:
+        with scope:
+            if staged.files:
+                await engine.stage(staged.files)
+            await engine.invoke(_head(invoke, request, operation, session, code), code + request.stdin)
+            result, payload = await _receive(engine, gathered, sink)
+    except anyio.get_cancelled_exc_class():
+        await _cancel(engine, invoke, gathered, sink)
+        raise
+    except EngineLost as lost:
+        kind, detail = OutcomeKind.CRASHED, lost.why
+    except GuestProtocolError as error:
+        engine.kill()
+        kind, detail = OutcomeKind.PROTOCOL, str(error)
+    if result is None and kind is None:
+        # The engine is past the deadline and its grace: the second timeout.
+        engine.kill()
+        kind, detail = OutcomeKind.TIMEOUT, "the engine did not answer and was ended"
+    if result is not None and result.ending == "stub":
+        return Talk(None, True)
+    report = _report(request, gathered, result, payload, kind, detail, engine, queued)
+    return Talk(report, result is not None and engine.alive)
+
+
+async def _receive(engine: EngineProcess, gathered: _Gathered, sink: Sink | None) -> tuple[m.Result, bytes]:
+    while True:
+        message, blob = await engine.receive()
+        if isinstance(message, m.Result):
+            out, err = message.stdout_len, message.stderr_len
+            if message.ending != "stub":
+                gathered.output("stdout", blob[:out], sink)
+                gathered.output("stderr", blob[out : out + err], sink)
+            return message, blob[out + err :]
+        if isinstance(message, m.Event):
+            if message.name in ("stdout", "stderr"):
+                gathered.output(message.name, blob, sink)
+        elif isinstance(message, m.Artefact):
+            gathered.artefact(message, blob)
+        elif isinstance(message, m.Error):
+            engine.kill()
+            raise BackendError(f"the engine ({message.where})", message.message, "please report this")
+        else:
+            raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
+
+
+async def _cancel(engine: EngineProcess, invoke: int, gathered: _Gathered, sink: Sink | None) -> None:
+    """Tell the engine to end the run, take what it still has to say, and end it where it says nothing."""
+    if engine.dead:
+        return
+    engine.cancel(invoke)
+    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _CANCEL_S):
+        try:
+            await _receive(engine, gathered, sink)
+            return
+        except (EngineLost, GuestProtocolError, BackendError):
+            pass
+    engine.kill()
+
+
+def _report(
+    request: RunRequest,
+    gathered: _Gathered,
+    result: m.Result | None,
+    payload: bytes,
+    kind: OutcomeKind | None,
+    detail: str,
+    engine: EngineProcess,
+    queued: float,
+) -> Report:
+    answer: m.GuestPayload | None = None
+    exit_code: int | None = None
+    if result is not None:
+        if result.ending == "refused":
+            raise _refused(result)
+        exit_code = result.exit_code
+        # What the guest said is shown whatever came after, but only a return makes it an answer.
+        if payload and result.ending in ("returned", "exit"):
+            try:
+                answer = m.decode_payload(payload)
+            except GuestProtocolError as error:
+                kind, detail = OutcomeKind.PROTOCOL, str(error)
+        if kind is None:
+            kind, detail, exit_code = _outcome(request, result, answer, exit_code)
+    assert kind is not None
+    denials = _denials(result, answer)
+    usage = result.usage if result is not None else m.UsageHead()
+    dropped = gathered.out.dropped + gathered.err.dropped
+    change = gathered.change
+    good = answer is not None and kind is OutcomeKind.OK
+    return Report(
+        outcome=Outcome(kind, detail[:2000], None, dropped),
+        value=answer.value if good and answer is not None else None,
+        value_repr=answer.value_repr if good and answer is not None else None,
+        stdout=gathered.out.bytes(),
+        stderr=gathered.err.bytes(),
+        exit_code=exit_code,
+        files=Files(gathered.files),
+        changes=Changes(
+            tuple(sorted(path for path, what in change.items() if what == "added")),
+            tuple(sorted(path for path, what in change.items() if what == "changed")),
+            result.deleted if result is not None else (),
+        ),
+        denials=denials,
+        usage=Usage(
+            wall_s=usage.wall_us / 1e6,
+            cpu_s=usage.cpu_us / 1e6,
+            queue_s=queued,
+            memory=usage.memory_bytes,
+            stdout_bytes=usage.stdout_bytes,
+            stderr_bytes=usage.stderr_bytes,
+            file_bytes=usage.file_bytes,
+            files=usage.files,
+            denials_dropped=(result.denials_dropped if result is not None else 0)
+            + (answer.claims_dropped if answer is not None else 0),
+        ),
+        layers=engine.ready.layers,
+        state=result.session_state if result is not None else "lost",
+    )
+
+
+def _refused(result: m.Result) -> Exception:
+    if result.trap.startswith("the files do not fit"):
+        return StagingError("files", result.trap)
+    return BackendError("running the guest", result.trap, "please report this")
+
+
+def _outcome(
+    request: RunRequest, result: m.Result, answer: m.GuestPayload | None, exit_code: int | None
+) -> tuple[OutcomeKind, str, int | None]:
+    """Kind, detail and exit code of a run whose engine answered."""
+    ending = result.ending
+    if ending in _SIMPLE:
+        detail = result.trap if ending == "trap" else ""
+        return _SIMPLE[ending], detail, None
+    if ending == "exit" or request.runtime == "wasi":
+        code = exit_code if ending == "exit" else 0
+        if answer is not None and answer.kind == "exception":
+            # A guest whose answer was written before it exited: the exception is what a caller wants to know.
+            return _raised(answer, result)
+        return (OutcomeKind.OK, "", code) if not code else (OutcomeKind.GUEST_ERROR, f"exit status {code}", code)
+    if answer is None:
+        return OutcomeKind.PROTOCOL, "the guest returned without an answer", None
+    if answer.kind == "ok":
+        return OutcomeKind.OK, "", 0
+    if answer.kind == "exit":
+        code = answer.exit_code or 0
+        return (OutcomeKind.OK, "", 0) if not code else (OutcomeKind.GUEST_ERROR, f"exit status {code}", code)
+    return _raised(answer, result)
+
+
+def _raised(answer: m.GuestPayload, result: m.Result) -> tuple[OutcomeKind, str, int | None]:
+    detail = f"{answer.error_type}: {answer.error_message}" if answer.error_message else answer.error_type
+    if answer.error_type == "MemoryError":
+        return OutcomeKind.MEMORY, detail, 1
+    if answer.errno == _ENOSPC and any(row.code == "quota" for row in result.denials):
+        return OutcomeKind.DISK, detail, 1
+    return OutcomeKind.GUEST_ERROR, detail, 1
+
+
+_CAPABILITY = (("sock", "net"), ("socket", "net"), ("path_", "fs"), ("fd_", "fs"), ("proc_", "process"))
+
+
+def _capability(operation: str) -> str:
+    for prefix, name in _CAPABILITY:
+        if operation.startswith(prefix):
+            return name
+    if operation.startswith("ctypes"):
+        return "native"
+    if operation.startswith(("subprocess", "os.", "child_process")):
+        return "process"
+    return "net" if operation.startswith(("http", "dns", "net", "fetch")) else "wasi"
+
+
+def _denials(result: m.Result | None, answer: m.GuestPayload | None) -> tuple[Denial, ...]:
+    rows: list[Any] = []
+    if result is not None:
+        rows += [
+            Denial(
+                capability=_capability(row.operation),
+                operation=row.operation,
+                target=row.target,
+                code=DenialCode(row.code),
+                layer=row.layer,
+                count=row.count,
+            )
+            for row in result.denials
+        ]
+    if answer is not None:
+        rows += [
+            Denial(
+                capability=_capability(row.operation),
+                operation=row.operation,
+                target=row.target,
+                code=DenialCode.UNSUPPORTED,
+                layer="guest",
+                count=row.count,
+                claimed=True,
+            )
+            for row in answer.claims
+        ]
+    return tuple(rows)
+
+

@@ -1,0 +1,245 @@
+"""
+The parent's side of one engine process: start it, talk to it, and be sure that it is gone.
+
+The engine is started with ``exec`` in a clean environment with only the descriptors that it needs.  Every byte that
+it sends is treated as hostile: parsed with caps, decoded typed, held to the order of the protocol.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+import anyio
+
+from fastness.errors import BackendError, GuestProtocolError
+from fastness.wire import messages as m
+from fastness.wire.session import HostSession
+
+#: Seconds from exec to ready; far above what is measured, so that only a hang meets it.
+START_S = 30.0
+#: Seconds past a run's deadline after which the parent ends the engine itself: the second, independent timeout.
+GRACE_S = 0.25
+_BOOT = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._wasi.engine import main;main()"
+_CHUNK = 1 << 18
+_STDERR_CAP = 4096
+
+
+class EngineLost(Exception):
+    """The engine process ended or was ended; ``why`` is a short text, ``timed_out`` tells our own kill apart."""
+
+    def __init__(self, why: str, timed_out: bool = False) -> None:
+        super().__init__(why)
+        self.why = why
+        self.timed_out = timed_out
+
+
+def source_root() -> str:
+    """The folder above the package, for a process that sees no site-packages."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class EngineProcess:
+    """One engine.  Made by :meth:`start`; one invoke at a time."""
+
+    def __init__(self, process: subprocess.Popen[bytes], talk: socket.socket, control: socket.socket) -> None:
+        self.process = process
+        self._talk = talk
+        self._control = control
+        self._session = HostSession()
+        self._next = 0
+        self.runs = 0
+        self.born = time.monotonic()
+        self.idle_since = self.born
+        self.ready: m.Ready = m.Ready()
+        self.start_ms = 0.0
+        self.dead = False
+
+    @classmethod
+    def spawn(cls, descriptors: list[int]) -> EngineProcess:
+        """
+        Start the process; it waits for ``start``.  Raises BackendError.
+
+        Called on the thread that owns the event loop: an engine asks the kernel to end it when the *thread* that
+        started it ends, so a short-lived worker thread must not do this.
+        """
+        began = time.monotonic()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        control, their_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _BOOT, str(their_control.fileno()), source_root()],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(their_control.fileno(), *descriptors),
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            for one in (ours, theirs, control, their_control):
+                one.close()
+            raise BackendError("starting an engine process", error, "free memory or process slots") from error
+        theirs.close()
+        their_control.close()
+        ours.setblocking(False)
+        assert process.stderr is not None
+        os.set_blocking(process.stderr.fileno(), False)
+        engine = cls(process, ours, control)
+        engine.born = began
+        return engine
+
+    async def start(self, runtime: str, options: dict[str, Any]) -> None:
+        """Hand over the options and wait until the engine has confined itself.  Raises BackendError."""
+        try:
+            with anyio.fail_after(START_S):
+                await self._expect(m.Hello)
+                await self._send(self._session.send(m.Start(runtime, options)))
+                self.ready = await self._expect(m.Ready)
+        except TimeoutError:
+            self.kill()
+            raise BackendError("starting an engine", f"not ready after {START_S:g} s", "see the machine's load") from None
+        except EngineLost as lost:
+            raise BackendError("starting an engine", lost.why, "run: fastness doctor") from None
+        except BaseException:
+            self.kill()
+            raise
+        self.start_ms = (time.monotonic() - self.born) * 1e3
+
+    async def _expect(self, kind: type[Any]) -> Any:
+        message, _ = await self.receive()
+        if isinstance(message, m.Error):
+            self.kill()
+            raise EngineLost(f"{message.where}: {message.message}")
+        if not isinstance(message, kind):
+            self.kill()
+            raise EngineLost(f"it sent {type(message).__name__.lower()} where {kind.__name__.lower()} was due")
+        return message
+
+    # talking
+
+    async def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                sent = self._talk.send(view)
+            except BlockingIOError:
+                await anyio.wait_writable(self._talk)
+                continue
+            except OSError as error:
+                raise self._lost(str(error)) from None
+            view = view[sent:]
+
+    async def receive(self) -> tuple[m.GuestMessage, bytes]:
+        """The engine's next message and its blob.  Raises EngineLost, GuestProtocolError (the engine is ended)."""
+        session = self._session
+        while True:
+            try:
+                found = session.next_message()
+            except GuestProtocolError:
+                self.kill()
+                raise
+            if found is not None:
+                return found
+            try:
+                data = self._talk.recv(_CHUNK)
+            except BlockingIOError:
+                await anyio.wait_readable(self._talk)
+                continue
+            except OSError as error:
+                raise self._lost(str(error)) from None
+            if not data:
+                raise self._lost("")
+            session.receive(data)
+
+    def next_id(self) -> int:
+        """The id for the next invoke."""
+        self._next += 1
+        return self._next
+
+    async def stage(self, files: dict[str, bytes]) -> None:
+        """Send input files for the next invoke."""
+        for path, data in files.items():
+            for frame in self._session.stage(path, data):
+                await self._send(frame)
+
+    async def invoke(self, message: m.Invoke, blob: bytes) -> None:
+        """Start an invoke; its messages follow from :meth:`receive`."""
+        self.runs += 1
+        await self._send(self._session.send(message, blob))
+
+    def cancel(self, invoke: int) -> None:
+        """Tell the engine to end this invoke.  Never blocks, never raises; a late cancel is harmless."""
+        try:
+            data = self._session.send(m.Cancel(invoke))
+            if data:
+                self._control.send(data, socket.MSG_DONTWAIT)
+        except (OSError, BackendError):
+            pass
+
+    # ending
+
+    def _lost(self, cause: str) -> EngineLost:
+        """The engine closed its end: reap it and say how it ended."""
+        self.kill()
+        code = self.process.returncode
+        words = self._last_words()
+        if code is not None and code < 0:
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = str(-code)
+            return EngineLost(f"the engine process was ended by {name}")
+        return EngineLost(f"the engine process ended with status {code}" + (f": {words or cause}" if words or cause else ""))
+
+    def _last_words(self) -> str:
+        stderr = self.process.stderr
+        if stderr is None or stderr.closed:
+            return ""
+        try:
+            data = os.read(stderr.fileno(), _STDERR_CAP)
+        except OSError:
+            return ""
+        return data.decode("utf-8", "replace").strip()[-500:]
+
+    def kill(self) -> None:
+        """
+        End the process now and reap it.  Idempotent.
+
+        SIGKILL cannot be refused and the engine has no children, so the wait is short; it is bounded all the same.
+        """
+        if self.dead:
+            return
+        self.dead = True
+        if self.process.poll() is None:
+            self.process.kill()
+        for one in (self._talk, self._control):
+            one.close()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:  # pragma: no cover  # a process in uninterruptible sleep
+            return
+
+    def close(self) -> None:
+        """End an idle engine: it holds nothing worth a goodbye."""
+        self.kill()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs, as far as is known without waiting."""
+        return not self.dead and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.process.pid
+
+

@@ -1,0 +1,291 @@
+"""
+The ``wasm`` tier: guests compiled to WebAssembly, run by confined engine processes.
+
+An engine serves one tenant and one run at a time.  The caller's process never loads wasmtime and never runs guest
+code; what it gets are frames.  A deadline is kept twice: by the engine, and by this side a little later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import threading
+import time
+from collections import OrderedDict
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from fastness._wasi import compiler
+from fastness.backends import materials as stock
+from fastness.backends import wasm_probe
+from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.backends.conversation import converse
+from fastness.backends.engine_process import EngineLost, EngineProcess
+from fastness.errors import BackendError, ConfigurationError
+from fastness.runner.pool import Pool
+from fastness.runs import Outcome, OutcomeKind, RunRequest
+from fastness.tier import Probe, Tier
+
+#: Seconds after which an idle engine ends by itself, and after which this side no longer uses one.
+IDLE_S = 120.0
+_TRUST_IDLE_S = IDLE_S - 20.0
+#: Runs and seconds after which an engine is replaced by a new one.
+RECYCLE_RUNS = 100_000
+RECYCLE_S = 3600.0
+#: Compiled modules of users that are kept for a next run.
+_MODULES_MAX = 16
+_POOLS_MAX = 64
+_CHECK_FULL_S = 0.5
+
+
+def default_engines() -> int:
+    """How many engines may run at once where nobody says otherwise."""
+    return max(4, 2 * len(os.sched_getaffinity(0)))
+
+
+class WasmBackend(Backend):
+    """Engines for the Python and JavaScript guests and for any preview 1 command module."""
+
+    name = "wasmtime"
+    tier = Tier.WASM
+    runtimes = frozenset({"python", "javascript", "wasi"})
+
+    def __init__(
+        self, *, engines: int | None = None, progress: stock.Progress | None = None, build_in_background: bool = True
+    ) -> None:
+        self._engines = engines or default_engines()
+        self._slots: anyio.Semaphore | None = None
+        self._pools: OrderedDict[tuple[Any, ...], tuple[stock.Materials, Pool[EngineProcess]]] = OrderedDict()
+        self._modules: OrderedDict[str, stock.Materials] = OrderedDict()
+        self._progress = progress
+        self._background = build_in_background
+        self._running: dict[EngineProcess, int] = {}
+        self._checked_full = 0.0
+        self._closed = False
+
+    async def probe(self) -> Probe:
+        """Run the proofs of :mod:`fastness.backends.wasm_probe`, or take them from this boot's record."""
+        return await anyio.to_thread.run_sync(wasm_probe.cached)
+
+    # materials and pools
+
+    async def _language(self, request: RunRequest, want: str, sink: Sink | None) -> stock.Materials:
+        preload = () if request.runtime != "python" else request.preload
+        if preload is None:
+            preload = stock.DEFAULT_PRELOAD
+            if want == "any" and not stock.full_ready(request.runtime):
+                # The quick module holds none of these; a run that imports one is run again on the whole.
+                preload = stock.DEFAULT_PRELOAD
+        else:
+            preload = stock.check_preload(preload)
+            if preload:
+                # An explicit preload is a promise that the modules are there, so only the whole module will do.
+                want = "full"
+        return await anyio.to_thread.run_sync(
+            partial(stock.get, request.runtime, preload, want, self._reporter(sink), self._background)
+        )
+
+    def _reporter(self, sink: Sink | None) -> stock.Progress | None:
+        if self._progress is not None or sink is None:
+            return self._progress
+        return lambda progress: sink("progress", progress._asdict())
+
+    async def _module(self, request: RunRequest) -> stock.Materials:
+        if not isinstance(request.module, bytes) or not request.module:
+            raise ConfigurationError("module", type(request.module).__name__, "the bytes of a WebAssembly module")
+        digest = hashlib.sha256(request.module).hexdigest()
+        found = self._modules.get(digest)
+        if found is not None:
+            self._modules.move_to_end(digest)
+            return found
+        cancel = threading.Event()
+        try:
+            compiled = await anyio.to_thread.run_sync(
+                partial(compiler.compile_user_module, request.module, cancel=cancel), abandon_on_cancel=False
+            )
+        except BaseException:
+            cancel.set()
+            raise
+        made = stock.Materials("wasi", "user", (digest,), compiled.fd, compiled.settings)
+        self._modules[digest] = made
+        while len(self._modules) > _MODULES_MAX:
+            _, old = self._modules.popitem(last=False)
+            for key in [key for key, (held, _) in self._pools.items() if held is old]:
+                self._pools.pop(key)[1].close()
+            os.close(old.module_fd)
+        return made
+
+    def _pool(self, materials: stock.Materials, tenant: str) -> Pool[EngineProcess]:
+        key = (materials.runtime, materials.variant, materials.preload, tenant)
+        found = self._pools.get(key)
+        if found is not None and found[0] is materials:
+            self._pools.move_to_end(key)
+            return found[1]
+        if self._slots is None:
+            self._slots = anyio.Semaphore(self._engines)
+
+        async def make() -> EngineProcess:
+            self._make_room()
+            engine = EngineProcess.spawn(materials.descriptors())
+            await engine.start(materials.runtime, {**materials.options("serve"), "idle_s": IDLE_S})
+            return engine
+
+        pool: Pool[EngineProcess] = Pool(make, _usable, EngineProcess.close, self._slots)
+        if found is not None:
+            found[1].close()
+        self._pools[key] = (materials, pool)
+        while len(self._pools) > _POOLS_MAX:
+            self._pools.popitem(last=False)[1][1].close()
+        return pool
+
+    def _make_room(self) -> None:
+        """Idle engines of other tenants and guests count too: the longest unused pool gives one up."""
+        idle = [pool for _, pool in self._pools.values() if pool.waiting]
+        total = sum(len(pool.waiting) for pool in idle) + len(self._running)
+        if total >= self._engines and idle:
+            min(idle, key=lambda pool: pool.used).close()
+
+    async def _materials(self, request: RunRequest, want: str, sink: Sink | None) -> stock.Materials:
+        if request.runtime == "wasi":
+            return await self._module(request)
+        return await self._language(request, want, sink)
+
+    # running
+
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+        """One request in a clean instance; a run that met a stub of the quick module is run again on the whole."""
+        if self._closed:
+            raise BackendError("running", "the sandbox is closed", "make a new one")
+        began = time.monotonic()
+        report = await self._run_once(request, staged, sink, "any", began)
+        if report is None:
+            report = await self._run_once(request, staged, sink, "full", began)
+            assert report is not None
+        return report
+
+    async def _run_once(
+        self, request: RunRequest, staged: Staged, sink: Sink | None, want: str, began: float
+    ) -> Report | None:
+        materials = await self._materials(request, want, sink)
+        pool = self._pool(materials, request.tenant)
+        engine = await pool.acquire()
+        reusable = False
+        try:
+            self._running[engine] = engine.next_id()
+            queued = time.monotonic() - began
+            talk = await converse(engine, self._running[engine], request, staged, sink, "run", queued=queued)
+            reusable = talk.reusable
+            return talk.report
+        except EngineLost as lost:
+            return _lost(lost)
+        finally:
+            self._running.pop(engine, None)
+            engine.idle_since = time.monotonic()
+            pool.release(engine, reusable)
+
+    async def open_session(self, request: RunRequest) -> BackendSession:
+        """An engine of its own for as long as the session lasts; the guest is made at the first execute."""
+        if request.runtime == "wasi":
+            raise ConfigurationError("runtime", "wasi", "python or javascript: a command module has no sessions")
+        want = "any" if request.preload is None and stock.full_ready(request.runtime) else "full"
+        materials = await self._language(request, want, None)
+        pool = self._pool(materials, request.tenant)
+        engine = await pool.acquire()
+        return _Session(self, pool, engine)
+
+    async def warm(self, request: RunRequest, count: int) -> None:
+        """Have ``count`` engines waiting."""
+        materials = await self._materials(request, "any", None)
+        await self._pool(materials, request.tenant).warm(count)
+
+    def cancel_all(self) -> None:
+        """Ask every run in progress to end; each returns a result with the outcome ``cancelled``."""
+        for engine, invoke in list(self._running.items()):
+            engine.cancel(invoke)
+
+    def engine_pids(self) -> list[int]:
+        """Processes that serve or wait now."""
+        waiting = [engine.pid for _, pool in self._pools.values() for engine in pool.waiting]
+        return waiting + [engine.pid for engine in self._running]
+
+    async def aclose(self) -> None:
+        """End every engine."""
+        self._closed = True
+        for engine in list(self._running):
+            engine.close()
+        for _, pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+        for made in self._modules.values():
+            os.close(made.module_fd)
+        self._modules.clear()
+
+
+def _usable(engine: EngineProcess) -> bool:
+    now = time.monotonic()
+    return (
+        engine.alive
+        and engine.runs < RECYCLE_RUNS
+        and now - engine.born < RECYCLE_S
+        and now - engine.idle_since < _TRUST_IDLE_S
+    )
+
+
+def _lost(lost: EngineLost) -> Report:
+    return Report(outcome=Outcome(OutcomeKind.CRASHED, lost.why))
+
+
+class _Session(BackendSession):
+    """A live instance in an engine that nothing else uses."""
+
+    def __init__(self, backend: WasmBackend, pool: Pool[EngineProcess], engine: EngineProcess) -> None:
+        self._backend = backend
+        self._pool = pool
+        self._engine = engine
+        self._opened = False
+        self._ended = False
+        self._lost = False
+
+    async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+        if self._ended:
+            raise BackendError("executing in a session", "the session is closed", "open a new one")
+        if self._lost:
+            return Report(
+                outcome=Outcome(OutcomeKind.CRASHED, "the session's state was lost by an earlier run"), state="lost"
+            )
+        engine = self._engine
+        invoke = engine.next_id()
+        self._backend._running[engine] = invoke
+        operation = "execute" if self._opened else "open"
+        self._lost = True
+        try:
+            talk = await converse(engine, invoke, request, staged, sink, operation, session=1)
+            self._opened = True
+            self._lost = talk.report is None or talk.report.state != "kept"
+            assert talk.report is not None
+            return talk.report
+        except EngineLost as lost:
+            return Report(outcome=Outcome(OutcomeKind.CRASHED, lost.why), state="lost")
+        finally:
+            self._backend._running.pop(engine, None)
+
+    async def aclose(self) -> None:
+        if not self._ended:
+            self._ended = True
+            # The engine has held this session's secrets; ending it is the simplest way to be sure of all of them.
+            self._pool.release(self._engine, False)
+
+
+def seconds_to_ns(value: float | None) -> int | None:
+    """A ``time=`` in seconds as nanoseconds.  Raises ConfigurationError."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ConfigurationError("time", value, "seconds since 1970 as a finite number")
+    if not 0 <= value < 1 << 33:
+        raise ConfigurationError("time", value, f"0 to {(1 << 33) - 1} seconds since 1970")
+    return round(value * 1e9)

@@ -1,0 +1,180 @@
+"""
+Every exception that Fastness raises, in one tree.  Imports nothing.
+
+What a *guest* did is data in a ``RunResult``; what the *host* could not do raises one of these.
+Each message says what failed, whose fault it is, and the fix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class FastnessError(Exception):
+    """Base of all errors of this package."""
+
+
+class ConfigurationError(FastnessError):
+    """
+    The caller asked for something that does not exist or is out of range.  Nothing ran.
+
+    ``field`` names the setting, ``value`` is what was given, ``allowed`` says in words what would be accepted.
+    """
+
+    def __init__(self, field: str, value: object = None, allowed: str = "") -> None:
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+        shown = _short(value)
+        super().__init__(f"{field}: {shown} is not accepted; allowed: {allowed}" if allowed else f"{field}: {shown}")
+
+
+class ManifestError(ConfigurationError):
+    """A plugin's manifest is not valid; ``problems`` lists every fault with its path."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("manifest", "; ".join(self.problems), "a manifest without these problems")
+
+
+class GrantError(ConfigurationError):
+    """A grant names something that the manifest does not ask for or the ceiling forbids."""
+
+
+class PolicyError(ConfigurationError):
+    """A policy cannot be built from this manifest, grant and ceiling."""
+
+
+class TierUnavailable(FastnessError):
+    """
+    The backend could not prove a promise of the requested tier on this host.
+
+    Nothing was run.  No other tier was tried: less isolation than was asked for is never chosen silently.
+    ``failures`` are ``ProbeFailure`` records: the guarantee, the cause, and the remedy.
+    """
+
+    def __init__(self, tier: str, failures: tuple[Any, ...] = (), reason: str = "") -> None:
+        self.tier = tier
+        self.failures = tuple(failures)
+        lines = [f"{f.guarantee}: {f.cause}. Fix: {f.remedy}" for f in self.failures]
+        if reason:
+            lines.insert(0, reason)
+        super().__init__(f"tier {tier!r} is not available here, and nothing was run. " + "; ".join(lines))
+
+
+class StagingError(FastnessError):
+    """A file could not be staged for the guest.  Nothing ran.  ``path`` is the offending path, ``why`` the reason."""
+
+    def __init__(self, path: object, why: str) -> None:
+        self.path = path
+        self.why = why
+        super().__init__(f"cannot stage {_short(path)}: {why}. The caller's file list is at fault; nothing ran.")
+
+
+class BackendError(FastnessError):
+    """The machinery around the guest failed: the machine's fault or ours, not the guest's."""
+
+    def __init__(self, step: str, cause: object = "", hint: str = "") -> None:
+        self.step = step
+        self.cause = cause
+        self.hint = hint
+        super().__init__(f"{step} failed: {cause}." + (f" Fix: {hint}" if hint else ""))
+
+
+class ProtocolError(FastnessError):
+    """A frame broke the wire protocol."""
+
+
+class HostProtocolError(ProtocolError):
+    """Our side of the conversation broke the protocol: a bug of ours."""
+
+
+class RunFailed(FastnessError):
+    """A run did not end well; ``result`` is the whole ``RunResult``, with partial output and files."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+        outcome = result.outcome
+        detail = f": {outcome.detail}" if outcome.detail else ""
+        super().__init__(f"the run ended as {outcome.kind.value}{detail}")
+
+
+class GuestError(RunFailed):
+    """The guest's own code raised, exited with a status other than 0, or crashed."""
+
+
+class RunTimeout(RunFailed):
+    """The guest was still running at its deadline."""
+
+
+class RunCancelled(RunFailed):
+    """The run was cancelled by its caller."""
+
+
+class LimitExceeded(RunFailed):
+    """The guest met a limit; ``limit`` names it and ``used`` says how much was used, where known."""
+
+    def __init__(self, result: Any, limit: str = "", used: object = None) -> None:
+        super().__init__(result)
+        self.limit = limit
+        self.used = used
+
+
+class GuestProtocolError(RunFailed, ProtocolError):
+    """
+    The guest's side of the conversation broke the protocol; the guest was ended.
+
+    ``result`` is the run's result where the run got that far, else None.
+    """
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        self.result = result
+        FastnessError.__init__(self, message)
+
+
+class CapabilityError(FastnessError):
+    """A brokered call did not go through."""
+
+
+class Denied(CapabilityError):
+    """A brokered call was refused; ``code`` is a ``DenialCode``."""
+
+    def __init__(self, code: Any, target: str = "") -> None:
+        self.code = code
+        self.target = target
+        super().__init__(f"refused: {getattr(code, 'value', code)} {target}".rstrip())
+
+
+class QuotaExceeded(CapabilityError):
+    """A brokered call would pass a quota."""
+
+
+class Revoked(CapabilityError):
+    """The grant behind a brokered call was revoked."""
+
+
+class AdapterError(CapabilityError):
+    """The adapter behind a capability failed."""
+
+
+class PluginError(FastnessError):
+    """A plugin did something that its host collects."""
+
+
+class PluginViolation(PluginError):
+    """A plugin tried what its policy does not allow."""
+
+
+class PluginTimeout(PluginError):
+    """A plugin's lifecycle phase passed its timebox."""
+
+
+class HostBug(FastnessError):
+    """An invariant of ours does not hold.  This should never happen: please report it."""
+
+
+def _short(value: object) -> str:
+    """A bounded rendering; large or odd values must not make an error message unreadable."""
+    text = value if isinstance(value, str) else repr(value)
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,321 @@
+"""
+What runs inside the Python guest of the WASM tier, before and around user code.
+
+The text of this file is executed once while a memory image is made, as a module called ``_fastness``; each run
+then calls :func:`turn`.  It imports nothing of the host's package.  Nothing here is a wall: all of it is in the
+guest's hands once user code runs.  It exists to make answers useful: the value of the last expression, a traceback
+without our own frames, and claims about attempts that the guest's libc refuses before the host could see them.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import builtins
+import errno
+import gc
+import json
+import linecache
+import os
+import random  # noqa: F401  # preloaded: its generator is reseeded by the host in each run
+import sys
+import traceback
+import types
+
+# The encoder of values is a sibling file that the host puts in as a module of its own.
+from _fastness_encode import encode
+
+#: The descriptor on which the host hands in the request and takes the answer.
+CHANNEL = 1000
+#: Bytes of an encoded value, and characters of a repr, that are sent at most.
+VALUE_CAP = 1 << 20
+REPR_CAP = 4096
+MESSAGE_CAP = 2000
+CLAIMS_CAP = 64
+
+_stdout = sys.stdout
+_stderr = sys.stderr
+_claims: dict[tuple[str, str], int] = {}
+_dropped = [0]
+_BEGIN = frozenset({"socket", "subproc", "os.syst", "os.exec", "os.fork", "os.posi", "os.spaw", "ctypes."})
+_session = False
+
+
+def _claim(operation: str, target: object) -> None:
+    # The host takes 64 and 256 characters and no lone surrogates; both texts may be user code's.
+    shown = [text[:256].encode("utf-8", "backslashreplace").decode() for text in (operation, str(target))]
+    key = (shown[0][:64], shown[1][:256])
+    if key in _claims:
+        _claims[key] += 1
+    elif len(_claims) < CLAIMS_CAP:
+        _claims[key] = 1
+    else:
+        _dropped[0] += 1
+
+
+def _audit(event: str, args: tuple[object, ...]) -> None:
+    # Called for every audited event, so the common ones must leave at once.
+    if event == "import":
+        if args[0] in ("ctypes", "_ctypes"):
+            _claim("ctypes.load", args[0])
+    elif event[:7] in _BEGIN or event[:6] == "socket":
+        target: object = ""
+        if event == "socket.connect" or event == "socket.sendto":
+            target = args[-1]
+        elif event == "subprocess.Popen":
+            target = args[1] if len(args) > 1 else args[0]
+        elif args:
+            target = args[0] if not event.startswith("socket.__new__") else ""
+        _claim(event, target)
+
+
+def _patch_event_loop() -> None:
+    """asyncio wakes its loop through a socket pair, which this guest has none of; with one thread none is needed."""
+    from asyncio import selector_events
+
+    def make(self: object) -> None:
+        self._ssock = self._csock = None  # type: ignore[attr-defined]
+        self._internal_fds = 0  # type: ignore[attr-defined]
+
+    def nothing(self: object) -> None:
+        return None
+
+    base = selector_events.BaseSelectorEventLoop
+    base._make_self_pipe = make
+    base._close_self_pipe = nothing
+    base._write_to_self = nothing
+
+
+def _patch_processes() -> None:
+    """Starting a process fails in this guest before any audit event; say so first."""
+    import subprocess
+
+    start = subprocess.Popen.__init__
+
+    def init(self: object, args: object = (), *rest: object, **named: object) -> None:
+        sys.audit("subprocess.Popen", "", args, None, None)
+        start(self, args, *rest, **named)
+
+    subprocess.Popen.__init__ = init
+    if not hasattr(os, "system"):
+
+        def system(command: object) -> int:
+            sys.audit("os.system", command)
+            raise OSError(errno.ENOTSUP, "this guest has no processes")
+
+        os.system = system
+
+
+def _read_request() -> bytes:
+    parts = []
+    while part := os.read(CHANNEL, 1 << 20):
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _answer(fields: dict[str, object], value: bytes | None = None) -> None:
+    claims = [{"operation": o, "target": t, "count": n} for (o, t), n in _claims.items()]
+    if claims:
+        fields["claims"] = claims
+        fields["claims_dropped"] = _dropped[0]
+    head = json.dumps(fields).encode()
+    if value is not None:
+        head = head[:-1] + b', "value": ' + value + b"}"
+    view = memoryview(head)
+    while view:
+        view = view[os.write(CHANNEL, view) :]
+
+
+def _compile(source: str, filename: str) -> tuple[object, object]:
+    """The statements, and the last expression apart so that its value can be had."""
+    try:
+        tree = compile(source, filename, "exec", ast.PyCF_ONLY_AST)
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = ast.Expression(tree.body.pop().value)
+            last = compile(last, filename, "eval")
+        body = compile(tree, filename, "exec") if tree.body else None
+        return body, last
+    except (MemoryError, RecursionError):
+        raise SyntaxError("the source is nested too deeply for the parser") from None
+
+
+def _print_traceback(error: BaseException, source: str, filename: str) -> None:
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error.with_traceback(trace), trace))
+    _stderr.write(text)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr, _stdout, _stderr):
+        try:
+            stream.flush()
+        except BaseException:  # noqa: BLE001  # the stream may be the user's; a fault in it must not hide the answer
+            pass
+
+
+def _describe(error: BaseException) -> tuple[str, str]:
+    try:
+        message = str(error)[:MESSAGE_CAP]
+    except BaseException:  # noqa: BLE001  # a user's __str__
+        message = ""
+    return type(error).__name__[:200], message.encode("utf-8", "backslashreplace").decode()
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return int(code) & 0xFFFFFFFF
+    print(code, file=_stderr)
+    return 1
+
+
+def turn() -> None:
+    """Run one request from the channel and answer on it."""
+    global _session
+    data = _read_request()
+    length = int.from_bytes(data[:4], "little")
+    head = json.loads(data[4 : 4 + length]) if length else {}
+    source = data[4 + length :].decode("utf-8", "surrogatepass")
+    filename = head.get("filename") or "<run>"
+    if head.get("warm"):
+        gc.freeze()
+    if not _session:
+        sys.argv[:] = [head.get("filename") or "-c", *head.get("args", ())]
+        for name, text in head.get("env", ()):
+            os.environ[name] = text
+    _session = bool(head.get("session"))
+    _claims.clear()
+    _dropped[0] = 0
+    space = sys.modules["__main__"].__dict__
+    if head.get("file"):
+        space["__file__"] = head["file"]
+    value = None
+    fields: dict[str, object]
+    try:
+        try:
+            body, last = _compile(source, filename)
+            if body is not None:
+                exec(body, space)
+            if last is not None:
+                value = eval(last, space)
+            encoded, shown = _encode(value)
+            fields = {"kind": "ok"}
+            if shown is not None:
+                fields["value_repr"] = shown
+            if not _session:
+                atexit._run_exitfuncs()
+            _flush()
+            _answer(fields, encoded)
+            return
+        except SystemExit as error:
+            fields = {"kind": "exit", "exit_code": _exit_code(error.code)}
+        except MemoryError as error:
+            # Free what the failed code held before anything else is allocated.
+            traceback.clear_frames(error.__traceback__)
+            fields = {"kind": "exception", "error_type": "MemoryError", "error_message": str(error)[:MESSAGE_CAP]}
+            _stderr.write("MemoryError: the run needed more memory than its limit allows\n")
+        except BaseException as error:  # noqa: BLE001  # whatever user code raises is its answer
+            name, message = _describe(error)
+            fields = {"kind": "exception", "error_type": name, "error_message": message}
+            if isinstance(error, OSError) and isinstance(error.errno, int) and abs(error.errno) < 1 << 31:
+                fields["errno"] = error.errno
+            _print_traceback(error, source, filename)
+        if not _session:
+            atexit._run_exitfuncs()
+    finally:
+        value = None
+    _flush()
+    _answer(fields)
+
+
+def _encode(value: object) -> tuple[bytes | None, str | None]:
+    if value is None:
+        return None, None
+    encoded = encode(value, VALUE_CAP)
+    if encoded is not None:
+        return encoded, None
+    try:
+        text = repr(value)
+    except BaseException as error:  # noqa: BLE001  # a user's __repr__
+        text = f"<{type(value).__name__}: repr raised {type(error).__name__}>"
+    if type(text) is not str:
+        text = str.__str__(text)
+    if len(text) > REPR_CAP:
+        text = text[:REPR_CAP] + "..."
+    return None, text.encode("utf-8", "backslashreplace").decode()
+
+
+def warm(preload: list[str]) -> None:
+    """Import what every run should find imported, and go once through the slow first times."""
+    import asyncio
+
+    _patch_event_loop()
+    _patch_processes()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)
+    for name in preload:
+        __import__(name)
+        if name == "matplotlib":
+            _warm_matplotlib()
+        if name == "pandas":
+            _warm_pandas()
+    asyncio.run(asyncio.sleep(0))
+    try:
+        exec(compile("def f():\n  1/0\nf()\n", "<run>", "exec"), {})
+    except ZeroDivisionError as error:
+        "".join(traceback.format_exception(error))
+    main = sys.modules["__main__"].__dict__
+    for name in list(main):
+        if name not in ("__name__", "__builtins__", "__doc__", "__loader__", "__package__", "__spec__"):
+            del main[name]
+    builtins.__dict__.pop("_", None)
+    linecache.clearcache()
+    os.chdir("/work")
+    sys.addaudithook(_audit)
+    gc.collect()
+
+
+def _warm_pandas() -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]})
+    repr(frame.groupby("b").sum())
+
+
+def _warm_matplotlib() -> None:
+    import io
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure()
+    plt.plot([1, 2, 3])
+    plt.title("x")
+    figure.savefig(io.BytesIO())
+    plt.close(figure)
+
+
+def generators() -> list[dict[str, object]]:
+    """Where the Mersenne Twisters of this image are: address, size and first words, for the host to reseed."""
+    found = []
+    instance = random._inst
+    _, state, _ = instance.getstate()
+    found.append({"address": id(instance), "size": sys.getsizeof(instance), "words": list(state[:8])})
+    legacy = sys.modules.get("numpy.random")
+    if legacy is not None:
+        generator = legacy.mtrand._rand._bit_generator
+        words = generator.state["state"]["key"][:8]
+        found.append(
+            {"address": id(generator), "size": sys.getsizeof(generator), "words": [int(word) for word in words]}
+        )
+    return found
+
+
+_module = types.ModuleType  # kept so that a run which deletes names from `types` does not break the boot code

@@ -1,0 +1,212 @@
+"""
+One run from end to end: which tier, is it proven, stage, run, make a result of it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from fastness.audit.log import FileLog
+from fastness.backends import registry
+from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.backends.local import VARIABLE, LocalBackend, allowed
+from fastness.errors import ConfigurationError, TierUnavailable
+from fastness.runner import staging
+from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
+from fastness.tier import Probe, Tier
+
+#: Total bytes of inputs above which reading them is worth a thread.
+_INLINE = 1 << 16
+
+
+class Runner:
+    """
+    Plans and runs requests.  Holds one backend for each tier that was used; knows no mechanism.
+    """
+
+    def __init__(self, make: Callable[[Tier], Backend]) -> None:
+        self._make = make
+        self._backends: dict[str, Backend] = {}
+        self._probes: dict[str, Probe] = {}
+        self._proving = anyio.Lock()
+
+    async def plan(self, tier: str) -> tuple[Backend, Probe]:
+        """
+        The backend for what was asked, proven.  Raises TierUnavailable; never returns anything weaker.
+        """
+        if tier == "local":
+            return self._local(), Probe(backend="local", tier=Tier.MEDIATED.value)
+        if tier == "auto":
+            return await self._auto()
+        found = self._backends.get(tier)
+        probe = self._probes.get(tier)
+        if found is None or probe is None:
+            async with self._proving:
+                found = self._backends.get(tier)
+                if found is None:
+                    found = self._make(Tier(tier))
+                    self._backends[tier] = found
+                probe = self._probes.get(tier)
+                if probe is None:
+                    probe = await found.probe()
+                    self._probes[tier] = probe
+        if not probe.holds:
+            # What failed may have been mended by the time of the next call.
+            self._probes.pop(tier, None)
+            raise TierUnavailable(tier, probe.failures)
+        return found, probe
+
+    async def _auto(self) -> tuple[Backend, Probe]:
+        reasons: list[Any] = []
+        for tier in registry.AUTO:
+            try:
+                return await self.plan(tier.value)
+            except TierUnavailable as error:
+                reasons.extend(error.failures)
+        raise TierUnavailable("auto", tuple(reasons))
+
+    def _local(self) -> Backend:
+        if not allowed():
+            raise TierUnavailable(
+                "local",
+                reason=f'unsandboxed runs need both tier="local" and the environment variable {VARIABLE}=1; '
+                "set it only on a machine that you are happy to hand over",
+            )
+        found = self._backends.get("local")
+        if found is None:
+            found = self._backends["local"] = LocalBackend()
+        return found
+
+    async def stage(self, request: RunRequest) -> Staged:
+        """Read the request's files.  Raises StagingError."""
+        if not request.files:
+            return Staged()
+        limits = request.limits
+        read = partial(staging.stage, request.files, max_bytes=limits.file_bytes, max_files=limits.files)
+        small = sum(len(s) if isinstance(s, (str, bytes)) else _INLINE for s in request.files.values()) < _INLINE
+        return Staged(read() if small else await anyio.to_thread.run_sync(read))
+
+    async def run(self, request: RunRequest) -> RunResult:
+        """Run a request in a clean guest.  Raises what the host could not do; what the guest did is in the result."""
+        if request.deadline is None:
+            return await self._run(request)
+        try:
+            with anyio.fail_after(request.deadline):
+                return await self._run(request)
+        except TimeoutError:
+            return RunResult(
+                outcome=Outcome(OutcomeKind.TIMEOUT, f"the deadline of {request.deadline:g} s passed"),
+                tier=request.tier,
+                runtime=request.runtime,
+                sandboxed=request.tier != "local",
+                run_id=_run_id(),
+            )
+
+    async def _run(self, request: RunRequest) -> RunResult:
+        backend, probe = await self.plan(request.tier)
+        _check_runtime(backend, request)
+        staged = await self.stage(request)
+        run_id = _run_id()
+        sink: Sink | None = request.on_event
+        if not backend.sandboxed:
+            await self._audit_unsandboxed(request, run_id)
+        report = await backend.run(request, staged, sink)
+        return result(backend, probe, request, report, run_id)
+
+    async def _audit_unsandboxed(self, request: RunRequest, run_id: str) -> None:
+        """An unsandboxed run is recorded on disk before it starts; where that fails, it does not start."""
+        from fastness._wasi import home
+
+        log = FileLog(os.path.join(home.folder("data"), "audit.jsonl"))
+        append = partial(
+            log.append, run=run_id, owner=request.tenant, capability="process", op="run.unsandboxed", target="local"
+        )
+        await anyio.to_thread.run_sync(append)
+
+    async def open_session(self, request: RunRequest) -> tuple[BackendSession, Backend, Probe]:
+        """A guest that keeps its state."""
+        backend, probe = await self.plan(request.tier)
+        _check_runtime(backend, request)
+        return await backend.open_session(request), backend, probe
+
+    def cancel_all(self) -> None:
+        """Ask every run in progress to end."""
+        for backend in self._backends.values():
+            cancel = getattr(backend, "cancel_all", None)
+            if cancel is not None:
+                cancel()
+
+    async def warm(self, request: RunRequest, count: int) -> None:
+        """Have guests waiting, where the backend keeps any."""
+        backend, _ = await self.plan(request.tier)
+        warm = getattr(backend, "warm", None)
+        if warm is not None:
+            await warm(request, count)
+
+    async def aclose(self) -> None:
+        """End everything."""
+        for backend in self._backends.values():
+            await backend.aclose()
+        self._backends.clear()
+        self._probes.clear()
+
+
+def _check_runtime(backend: Backend, request: RunRequest) -> None:
+    if request.runtime not in backend.runtimes:
+        known = ", ".join(sorted(backend.runtimes))
+        raise ConfigurationError("runtime", request.runtime, f"{known} in the tier {request.tier!r}")
+
+
+def _run_id() -> str:
+    return secrets.token_hex(8)
+
+
+def result(backend: Backend, probe: Probe, request: RunRequest, report: Report, run_id: str) -> RunResult:
+    """What callers get, from what a backend tells."""
+    return RunResult(
+        outcome=report.outcome,
+        value=report.value,
+        value_repr=report.value_repr,
+        stdout_bytes=report.stdout,
+        stderr_bytes=report.stderr,
+        exit_code=report.exit_code,
+        files=report.files,
+        changes=report.changes,
+        denials=report.denials,
+        usage=report.usage,
+        tier=backend.tier.value if backend.sandboxed else "local",
+        backend=backend.name,
+        runtime=request.runtime,
+        guarantees=probe.guarantees,
+        layers={**probe.layers, **report.layers},
+        sandboxed=backend.sandboxed,
+        state=report.state,
+        policy_digest=_digest(request),
+        run_id=run_id,
+    )
+
+
+_digests: dict[tuple[Any, ...], str] = {}
+
+
+def _digest(request: RunRequest) -> str:
+    """A digest of everything that decided what the run was allowed: tier, tenant and limits."""
+    key = (request.tier, request.tenant, request.limits)
+    found = _digests.get(key)
+    if found is None:
+        import hashlib
+
+        text = msgspec.json.encode([request.tier, request.tenant, request.limits], order="deterministic")
+        found = hashlib.sha256(text).hexdigest()
+        if len(_digests) > 256:
+            _digests.clear()
+        _digests[key] = found
+    return found

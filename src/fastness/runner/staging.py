@@ -1,0 +1,190 @@
+"""
+Files into and out of a guest.
+
+What the caller names is read before anything runs, capped before it is read, and only from regular files.  Paths for
+the guest are relative, short and plain.  What comes back from a guest is untrusted and is checked the same way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fastness.errors import StagingError
+
+_NAME_MAX = 255
+_PATH_MAX = 4096
+_DEPTH_MAX = 64
+
+
+def check_path(path: object) -> str:
+    """
+    A path below the work folder, normalised.  Raises StagingError.
+
+    Refused: not text, empty, absolute, NUL, ``..``, names over 255 bytes, not UTF-8 (lone surrogates).
+    """
+    if not isinstance(path, str):
+        raise StagingError(path, "the destination must be text")
+    if not path:
+        raise StagingError(path, "the destination is empty")
+    if "\0" in path:
+        raise StagingError(path, "the destination holds a NUL character")
+    try:
+        size = len(path.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise StagingError(path, "the destination is not valid UTF-8") from None
+    if path.startswith("/"):
+        raise StagingError(path, "the destination must be relative to /work")
+    if size > _PATH_MAX:
+        raise StagingError(path, f"the destination is longer than {_PATH_MAX} bytes")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise StagingError(path, "the destination holds '..'")
+    if not parts or path.endswith("/"):
+        raise StagingError(path, "the destination names a folder, not a file")
+    if len(parts) > _DEPTH_MAX:
+        raise StagingError(path, f"the destination is more than {_DEPTH_MAX} folders deep")
+    if any(len(part.encode()) > _NAME_MAX for part in parts):
+        raise StagingError(path, f"a name of the destination is longer than {_NAME_MAX} bytes")
+    return "/".join(parts)
+
+
+def read_file(path: str | os.PathLike[str], room: int) -> bytes:
+    """
+    The content of a host file that the caller named, at most ``room`` bytes.  Raises StagingError.
+
+    A symbolic link is refused: where it leads may change between looking and reading.  So are devices, pipes and
+    folders; the check is made on the open descriptor, and opening never blocks.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_NOCTTY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) == errno.ELOOP:
+            raise StagingError(str(path), "it is a symbolic link; name the file that it leads to") from None
+        raise StagingError(str(path), _reason(error)) from None
+    with os.fdopen(descriptor, "rb") as stream:
+        return _read_regular(stream.fileno(), str(path), room)
+
+
+def _read_regular(descriptor: int, shown: str, room: int) -> bytes:
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise StagingError(shown, "it is a folder; name a file")
+    if not stat.S_ISREG(status.st_mode):
+        raise StagingError(shown, "it is not a regular file")
+    if status.st_size > room:
+        raise StagingError(shown, f"its {status.st_size} bytes pass the {room} bytes that file_bytes leaves")
+    # One byte more than announced: a file that grows meanwhile is noticed, not read without end.
+    parts: list[bytes] = []
+    left = status.st_size + 1
+    try:
+        while left > 0 and (part := os.read(descriptor, min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+    except OSError as error:
+        raise StagingError(shown, _reason(error)) from None
+    if left <= 0:
+        raise StagingError(shown, "it grew while it was read")
+    return b"".join(parts)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def stage(files: Mapping[str, Any], *, max_bytes: int, max_files: int) -> dict[str, bytes]:
+    """
+    Read everything that ``files`` names: destination to ``bytes``, ``str`` (content) or ``Path`` (a host file).
+
+    Raises StagingError for the first that cannot be staged; then nothing ran.
+    """
+    staged: dict[str, bytes] = {}
+    room = max_bytes
+    for destination, source in files.items():
+        path = check_path(destination)
+        if path in staged:
+            raise StagingError(path, "it is named twice")
+        if len(staged) >= max_files:
+            raise StagingError(path, f"more than {max_files} files")
+        data: bytes
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            data = bytes(source)
+        elif isinstance(source, str):
+            try:
+                data = source.encode("utf-8")
+            except UnicodeEncodeError:
+                raise StagingError(path, "its content is not valid UTF-8; pass bytes") from None
+        elif isinstance(source, Path):
+            data = read_file(source, room)
+        else:
+            raise StagingError(path, f"a {type(source).__name__} is neither bytes, str nor pathlib.Path")
+        if len(data) > room:
+            raise StagingError(path, f"its {len(data)} bytes pass the {room} bytes that file_bytes leaves")
+        room -= len(data)
+        staged[path] = data
+    _check_folders(staged)
+    return staged
+
+
+def _check_folders(staged: Mapping[str, bytes]) -> None:
+    """A file cannot also be a folder of another."""
+    for path in staged:
+        parent = path
+        while "/" in parent:
+            parent = parent.rpartition("/")[0]
+            if parent in staged:
+                raise StagingError(path, f"{parent} is staged as a file")
+
+
+def stage_folder(folder: str | os.PathLike[str], *, max_bytes: int, max_files: int) -> dict[str, bytes]:
+    """
+    A copy of a host folder in memory: regular files by their path below it.  Raises StagingError.
+
+    A symbolic link to a regular file inside the folder is copied as that file; one that leads out, to a folder or
+    nowhere is refused, as are sockets, pipes and devices: by name, so that nobody wonders where they went.
+    """
+    root = os.fspath(folder)
+    found: dict[str, bytes] = {}
+    room = max_bytes
+    try:
+        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise StagingError(root, _reason(error)) from None
+    os.close(top)
+    for here, folders, names, descriptor in os.fwalk(root, follow_symlinks=False):
+        folders.sort()
+        for name in folders:
+            if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                raise StagingError(os.path.join(here, name), "it is a symbolic link to a folder")
+        for name in sorted(names):
+            shown = os.path.join(here, name)
+            relative = check_path(os.path.relpath(shown, root))
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                target = os.path.realpath(shown)
+                if not target.startswith(os.path.join(os.path.realpath(root), "")):
+                    raise StagingError(shown, "it is a symbolic link that leads out of the folder")
+                data = read_file(target, room)
+                room -= len(data)
+                found[relative] = data
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                raise StagingError(shown, "it is not a regular file")
+            if len(found) >= max_files:
+                raise StagingError(shown, f"more than {max_files} files")
+            try:
+                opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
+            except OSError as error:
+                raise StagingError(shown, _reason(error)) from None
+            try:
+                data = _read_regular(opened, shown, room)
+            finally:
+                os.close(opened)
+            room -= len(data)
+            found[relative] = data
+    return found

@@ -1,0 +1,359 @@
+"""
+The data of one run: what is asked for, and what came of it.  Frozen; unknown fields are refused.
+
+The meaning of each field is part of the public contract; ``SPECIFICATION.md`` and the API reference repeat it.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fastness import errors
+from fastness.limits import Limits
+
+#: Version of the object that ``--json`` prints.
+JSON_SCHEMA = 1
+
+
+class OutcomeKind(enum.Enum):
+    """How a run ended.  Closed: free text is only in ``Outcome.detail``."""
+
+    OK = "ok"
+    GUEST_ERROR = "guest_error"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    MEMORY = "memory"
+    CPU = "cpu"
+    OUTPUT_LIMIT = "output_limit"
+    CALL_LIMIT = "call_limit"
+    DISK = "disk"
+    PROTOCOL = "protocol"
+    CRASHED = "crashed"
+
+
+class DenialCode(enum.Enum):
+    """Why something was refused.  Closed."""
+
+    NOT_GRANTED = "not_granted"
+    OUTSIDE = "outside"
+    READ_ONLY = "read_only"
+    ABSENT = "absent"
+    QUOTA = "quota"
+    UNSUPPORTED = "unsupported"
+    TOO_LARGE = "too_large"
+    ESCAPE = "escape"
+    HOST = "host"
+    ADDRESS = "address"
+    REDIRECT = "redirect"
+    HEADER = "header"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    RATE = "rate"
+    CANCELLED = "cancelled"
+    NO_ADAPTER = "no_adapter"
+    SYSCALL = "syscall"
+    WASI_REFUSED = "wasi_refused"
+
+
+class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """
+    How the run ended.
+
+    ``detail`` is a short text (an exception's last line, a trap's name).  ``signal`` is set where a native guest
+    died of one.  ``dropped_bytes`` counts output that was written and not kept.
+    """
+
+    kind: OutcomeKind
+    detail: str = ""
+    signal: int | None = None
+    dropped_bytes: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the guest ran to its end without an error."""
+        return self.kind is OutcomeKind.OK
+
+
+class Denial(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """
+    A recorded refusal.
+
+    ``claimed`` rows come from inside the guest and prove nothing by themselves; all others were refused by the host.
+    ``count`` is how often the same thing was refused; ``at`` is seconds since the run's start, of the first time.
+    """
+
+    capability: str
+    operation: str
+    target: str
+    code: DenialCode
+    layer: str
+    count: int = 1
+    claimed: bool = False
+    at: float = 0.0
+
+
+class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """
+    What a run used: ``wall_s`` and ``cpu_s`` of the guest, ``queue_s`` waiting for a free guest, ``memory`` in bytes
+    (linear memory or resident set at its largest, the warm guest included), bytes written and files left.
+    """
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    queue_s: float = 0.0
+    memory: int = 0
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    file_bytes: int = 0
+    files: int = 0
+    calls: int = 0
+    denials_dropped: int = 0
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Paths below the work folder that the run added, changed or deleted, sorted."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+
+class File:
+    """
+    One file that a run left behind, held in memory: ``size`` in bytes, ``sha256`` in hex.
+
+    The content is the guest's: untrusted data.
+    """
+
+    __slots__ = ("_data", "_sha256", "size")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._sha256: str | None = None
+        self.size = len(data)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the content in hex; computed once, when first asked for."""
+        if self._sha256 is None:
+            self._sha256 = hashlib.sha256(self._data).hexdigest()
+        return self._sha256
+
+    def read(self) -> bytes:
+        """The content."""
+        return self._data
+
+    def save(self, to: str | os.PathLike[str]) -> Path:
+        """
+        Write the content to a path of the caller's choice and return it.
+
+        An existing folder gets no file: name the file.  A symbolic link at the path itself is not followed.
+        Raises ``OSError``.
+        """
+        path = Path(to)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        descriptor = os.open(path, flags, 0o644)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(self._data)
+        return path
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, File) and other._data == self._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    def __repr__(self) -> str:
+        return f"File(size={self.size}, sha256={self.sha256[:12]}...)"
+
+
+class Files(Mapping[str, File]):
+    """The files that a run added or changed, by path below the work folder."""
+
+    __slots__ = ("_files",)
+
+    def __init__(self, files: Mapping[str, File] | None = None) -> None:
+        self._files = dict(sorted((files or {}).items()))
+
+    def __getitem__(self, path: str) -> File:
+        return self._files[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __repr__(self) -> str:
+        return f"Files({self._files!r})"
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """
+        Write every file below ``folder`` and return the paths.
+
+        Paths were checked when they were collected: relative, no ``..``, no NUL.  Raises ``OSError``.
+        """
+        return [file.save(Path(folder) / path) for path, file in self._files.items()]
+
+
+class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """
+    One execution, fully described.  Exactly one of ``code``, ``entry``, ``module`` and ``command`` is given.
+
+    ``files`` maps a path relative to the work folder to ``bytes``, ``str`` (content) or ``pathlib.Path`` (a host
+    file).  ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also
+    cover waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.
+    """
+
+    code: str | None = None
+    entry: str | None = None
+    module: bytes | None = None
+    command: tuple[str, ...] | None = None
+    runtime: str = "python"
+    tier: str = "wasm"
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    stdin: bytes = b""
+    files: dict[str, Any] = {}
+    work: str | None = None
+    preload: tuple[str, ...] | None = None
+    packages: tuple[str, ...] = ()
+    preopens: tuple[str, ...] | None = None
+    image: str | None = None
+    tenant: str = "default"
+    limits: Limits = Limits()
+    seed: int | None = None
+    time: float | None = None
+    deadline: float | None = None
+    fresh: bool = False
+    filename: str = ""
+    on_event: Callable[[str, Any], None] | None = None
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Everything that came of a run.  What the guest did is here as data; only ``raise_for_outcome`` raises.
+
+    ``value`` is the last expression's value where it is plain data, else None with a capped ``value_repr``.
+    ``stdout_bytes`` is exact as far as kept; ``stdout`` has U+FFFD for invalid UTF-8.
+    ``guarantees`` were proven on this host; ``layers`` names the mechanism that kept each.
+    ``state`` of a session after the run: ``none`` (no session), ``kept`` or ``lost``.
+    """
+
+    outcome: Outcome
+    value: Any = None
+    value_repr: str | None = None
+    stdout_bytes: bytes = b""
+    stderr_bytes: bytes = b""
+    exit_code: int | None = None
+    files: Files = msgspec.field(default_factory=Files)
+    changes: Changes = Changes()
+    artefacts: tuple[Any, ...] = ()
+    denials: tuple[Denial, ...] = ()
+    usage: Usage = Usage()
+    tier: str = ""
+    backend: str = ""
+    runtime: str = ""
+    guarantees: tuple[str, ...] = ()
+    layers: dict[str, str] = {}
+    sandboxed: bool = False
+    state: str = "none"
+    policy_digest: str = ""
+    run_id: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the outcome is ``ok``."""
+        return self.outcome.kind is OutcomeKind.OK
+
+    @property
+    def stdout(self) -> str:
+        """Kept standard output as text."""
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """Kept standard error as text."""
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    def raise_for_outcome(self) -> RunResult:
+        """
+        Return self where the outcome is ``ok``; raise otherwise.
+
+        guest_error and crashed raise GuestError; timeout RunTimeout; cancelled RunCancelled; memory, cpu,
+        output_limit, call_limit and disk LimitExceeded; protocol GuestProtocolError.  All are RunFailed.
+        """
+        kind = self.outcome.kind
+        if kind is OutcomeKind.OK:
+            return self
+        if kind in (OutcomeKind.GUEST_ERROR, OutcomeKind.CRASHED):
+            raise errors.GuestError(self)
+        if kind is OutcomeKind.TIMEOUT:
+            raise errors.RunTimeout(self)
+        if kind is OutcomeKind.CANCELLED:
+            raise errors.RunCancelled(self)
+        if kind is OutcomeKind.PROTOCOL:
+            raise errors.GuestProtocolError(f"the run ended as protocol: {self.outcome.detail}", self)
+        raise errors.LimitExceeded(self, kind.value, self.outcome.detail or None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """
+        The object that ``--json`` prints: every field by name, enums by value, files as {path, size, sha256}.
+
+        Values that JSON has no number or text for are strings; lone surrogates appear as escapes.
+        """
+        value = _plain(self.value)
+        return {
+            "schema": JSON_SCHEMA,
+            "outcome": msgspec.to_builtins(self.outcome),
+            "value": value,
+            "value_repr": self.value_repr,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "exit_code": self.exit_code,
+            "files": [{"path": p, "size": f.size, "sha256": f.sha256} for p, f in self.files.items()],
+            "changes": msgspec.to_builtins(self.changes),
+            "artefacts": msgspec.to_builtins(self.artefacts),
+            "denials": msgspec.to_builtins(self.denials),
+            "usage": msgspec.to_builtins(self.usage),
+            "tier": self.tier,
+            "backend": self.backend,
+            "runtime": self.runtime,
+            "guarantees": list(self.guarantees),
+            "layers": dict(self.layers),
+            "sandboxed": self.sandboxed,
+            "state": self.state,
+            "policy_digest": self.policy_digest,
+            "run_id": self.run_id,
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as one line of JSON text."""
+        return msgspec.json.encode(self.to_dict()).decode()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can carry it; it was decoded by us, so its types are the plain ones."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, bytes):
+        return repr(value)[2:-1]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:
+        # The interpreter refuses to print huge integers in decimal; hexadecimal has no such limit.
+        return str(value) if value.bit_length() < 10_000 else hex(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,158 @@
+"""
+Tiers are promises: a tier is a named, closed set of guarantees.  Backends keep them.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from fastness.errors import ConfigurationError
+
+
+class Guarantee(enum.Enum):
+    """One thing that is promised; a backend lists it only where a probe made it deny something here."""
+
+    ENV_SCRUBBED = "env_scrubbed"
+    ADDRESS_SPACE = "address_space"
+    WALL_KILL = "wall_kill"
+    MEM_CAP = "mem_cap"
+    OUTPUT_CAP = "output_cap"
+    CRASH_CONTAINED = "crash_contained"
+    FS_CONFINED = "fs_confined"
+    NET_CONFINED = "net_confined"
+    SYSCALL_FILTERED = "syscall_filtered"
+    NO_NEW_PRIVS = "no_new_privs"
+    NO_PRIVILEGE = "no_privilege"
+    PID_HIDDEN = "pid_hidden"
+    PIDS_CAP = "pids_cap"
+    TOTAL_MEM_CAP = "total_mem_cap"
+    OWN_ROOT = "own_root"
+    IMAGE_ROOT = "image_root"
+    NO_SYSCALLS = "no_syscalls"
+    NO_EXEC = "no_exec"
+    OWN_UID = "own_uid"
+    PRIVATE_KERNEL = "private_kernel"
+
+
+class Tier(enum.Enum):
+    """A promise by name.  ``strength`` orders them; two tiers of one strength differ in kind, not in rank."""
+
+    MEDIATED = "mediated"
+    WORKER = "worker"
+    CONFINED = "confined"
+    ISOLATED = "isolated"
+    CONTAINER = "container"
+    WASM = "wasm"
+    VM = "vm"
+
+    @property
+    def strength(self) -> int:
+        """0 (no isolation) to 4 (a kernel of its own)."""
+        return _STRENGTH[self]
+
+    @property
+    def guarantees(self) -> frozenset[Guarantee]:
+        """What the tier promises."""
+        return _PROMISES[self]
+
+    @classmethod
+    def parse(cls, name: object) -> Tier:
+        """The tier called ``name``.  Raises ConfigurationError."""
+        if isinstance(name, Tier):
+            return name
+        try:
+            return cls(name)
+        except ValueError:
+            raise ConfigurationError("tier", name, ", ".join(t.value for t in cls)) from None
+
+
+_WORKER = frozenset(
+    {
+        Guarantee.ENV_SCRUBBED,
+        Guarantee.ADDRESS_SPACE,
+        Guarantee.WALL_KILL,
+        Guarantee.MEM_CAP,
+        Guarantee.OUTPUT_CAP,
+        Guarantee.CRASH_CONTAINED,
+    }
+)
+_CONFINED = _WORKER | {
+    Guarantee.FS_CONFINED,
+    Guarantee.NET_CONFINED,
+    Guarantee.SYSCALL_FILTERED,
+    Guarantee.NO_NEW_PRIVS,
+    Guarantee.NO_PRIVILEGE,
+}
+_ISOLATED = _CONFINED | {Guarantee.PID_HIDDEN, Guarantee.PIDS_CAP, Guarantee.TOTAL_MEM_CAP, Guarantee.OWN_ROOT}
+
+_PROMISES: dict[Tier, frozenset[Guarantee]] = {
+    Tier.MEDIATED: frozenset(),
+    Tier.WORKER: _WORKER,
+    Tier.CONFINED: _CONFINED,
+    Tier.ISOLATED: _ISOLATED,
+    Tier.CONTAINER: _ISOLATED | {Guarantee.IMAGE_ROOT},
+    Tier.WASM: _WORKER
+    | {Guarantee.NO_SYSCALLS, Guarantee.FS_CONFINED, Guarantee.NET_CONFINED, Guarantee.NO_EXEC},
+    Tier.VM: _ISOLATED | {Guarantee.IMAGE_ROOT, Guarantee.PRIVATE_KERNEL},
+}
+_STRENGTH = {
+    Tier.MEDIATED: 0,
+    Tier.WORKER: 1,
+    Tier.CONFINED: 2,
+    Tier.ISOLATED: 3,
+    Tier.CONTAINER: 3,
+    Tier.WASM: 3,
+    Tier.VM: 4,
+}
+
+#: What each tier is for and what it does not stop, for ``fastness explain`` and the documentation.
+LIMITS_OF: dict[Tier, str] = {
+    Tier.MEDIATED: "no isolation: first-party code only",
+    Tier.WORKER: "same user and same files; same network where the module firewall is undone",
+    Tier.CONFINED: "shared kernel; file metadata is readable",
+    Tier.ISOLATED: "shared kernel",
+    Tier.CONTAINER: "shared kernel; needs an engine, access to which is root, and an image",
+    Tier.WASM: "engine bugs (behind a second wall on Linux); only what the guest image holds",
+    Tier.VM: "bugs of the virtual machine monitor",
+}
+
+
+class ProbeFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One guarantee that could not be proven here: which, why, and what would mend it."""
+
+    guarantee: str
+    cause: str
+    remedy: str
+
+
+class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One guarantee that was proven here: what was tried and what was observed."""
+
+    guarantee: str
+    mechanism: str
+    observed: str
+
+
+class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """
+    What a backend found out about this host by trying.
+
+    ``guarantees`` were proven; ``failures`` were not; ``layers`` names the mechanism behind each;
+    ``versions`` are of the pieces involved; ``micros`` is how long the probe took.
+    """
+
+    backend: str
+    tier: str
+    guarantees: tuple[str, ...] = ()
+    failures: tuple[ProbeFailure, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    layers: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    micros: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether every guarantee of the tier was proven."""
+        return not self.failures and {g.value for g in Tier(self.tier).guarantees} <= set(self.guarantees)

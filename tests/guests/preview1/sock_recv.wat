@@ -1,0 +1,19 @@
+;; sock_recv
+;; No descriptor is a socket; every attempt is recorded.
+(module
+  (import "wasi_snapshot_preview1" "sock_recv" (func $sock_recv (param i32 i32 i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (global $failed (mut i32) (i32.const 0))
+  ;; Remembers the first step whose result is not the wanted one, as step * 65536 + result.
+  (func $is (param $step i32) (param $got i32) (param $want i32)
+    (if (i32.and (i32.eqz (global.get $failed)) (i32.ne (local.get $got) (local.get $want)))
+      (then
+        (global.set $failed
+          (i32.or
+            (i32.shl (local.get $step) (i32.const 16))
+            (i32.and (local.get $got) (i32.const 0xffff)))))))
+  (func (export "test") (result i32)
+    (call $is (i32.const 1) (call $sock_recv (i32.const 1) (i32.const 128) (i32.const 1) (i32.const 0) (i32.const 96) (i32.const 100)) (i32.const 57)) ;; NOTSOCK
+    (call $is (i32.const 2) (call $sock_recv (i32.const 4) (i32.const 128) (i32.const 1) (i32.const 0) (i32.const 96) (i32.const 100)) (i32.const 57)) ;; NOTSOCK
+    (call $is (i32.const 3) (call $sock_recv (i32.const 99) (i32.const 128) (i32.const 1) (i32.const 0) (i32.const 96) (i32.const 100)) (i32.const 8)) ;; BADF
+    (global.get $failed)))

@@ -1,0 +1,106 @@
+"""Children that do to themselves what must not be done to the test process, as root and as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fastness._linux.numbers import AUDIT_ARCH
+
+SOURCE = str(Path(__file__).resolve().parents[3] / "src")
+
+# Everything is imported before the identity changes: an ordinary user may not be able to read the interpreter's files.
+_PRELUDE = f"""
+import sys; sys.path.insert(0, {SOURCE!r})
+import ctypes, errno, os, select, signal, struct, time, _socket, _thread
+from fastness._linux import confine, landlock, memory, namespaces, pagemap, privileges, profiles, seccomp
+from fastness._linux import syscalls, timerfd
+
+def error_of(function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error.errno))
+    return "succeeded"
+"""
+
+# A process that was started by an ordinary user is dumpable, one that changed its user is not.
+_BECOME_NOBODY = """
+os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+"""
+
+Child = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(params=["root", "nobody"])
+def user(request: pytest.FixtureRequest) -> str:
+    """Each test that takes it runs as root and as an ordinary user; as the latter alone where we are not root."""
+    name: str = request.param
+    if name == "root" and os.geteuid() != 0:
+        pytest.skip("needs root")
+    return name
+
+
+@pytest.fixture(scope="session")
+def child() -> Child:
+    """Run code in a fresh interpreter, isolated like an engine; returns the finished process."""
+
+    def run(code: str, *, user: str = "", timeout: float = 30) -> subprocess.CompletedProcess[str]:
+        become = _BECOME_NOBODY if user == "nobody" and os.geteuid() == 0 else ""
+        return subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _PRELUDE + become + textwrap.dedent(code)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={},
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Path:
+    """A folder that every user can reach and write to."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    tmp_path.chmod(0o777)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def interpret() -> Callable[..., int]:
+    """An interpreter of classic BPF: ``interpret(program, nr, args, arch)`` is what the kernel would decide."""
+
+    def run(program: bytes, nr: int, args: tuple[int, ...] = (0,) * 6, arch: int = AUDIT_ARCH["x86_64"]) -> int:
+        data = struct.pack("=IIQ6Q", nr & 0xFFFFFFFF, arch, 0, *(a & (1 << 64) - 1 for a in args))
+        code = list(struct.iter_unpack("=HBBI", program))
+        accumulator = at = 0
+        for _ in range(len(code)):
+            op, jt, jf, k = code[at]
+            at += 1
+            if op == 0x20:
+                assert k % 4 == 0
+                accumulator = struct.unpack_from("=I", data, k)[0]
+            elif op == 0x54:
+                accumulator &= k
+            elif op == 0x05:
+                at += k
+            elif op == 0x06:
+                return int(k)
+            else:
+                met = {0x15: accumulator == k, 0x35: accumulator >= k, 0x45: bool(accumulator & k)}[op]
+                at += jt if met else jf
+        raise AssertionError("the program ran past its end")
+
+    return run
