@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -17,6 +17,11 @@ from fastness.runner import request as requests
 from fastness.runner.runner import Runner, result
 from fastness.runs import RunRequest, RunResult
 from fastness.tier import Probe, Tier
+
+
+def _check_count(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigurationError(name, value, f"{low} to {high}")
 
 
 class AsyncSandbox:
@@ -42,17 +47,19 @@ class AsyncSandbox:
     ) -> None:
         unknown = sorted(set(defaults) - set(requests.OPTIONS))
         if unknown:
-            raise ConfigurationError(unknown[0], defaults[unknown[0]], ", ".join(("pool", "engines", *requests.OPTIONS)))
-        for name, value, low, high in (("pool", pool, 0, 64), ("engines", engines, 1, 256)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high):
-                raise ConfigurationError(name, value, f"{low} to {high}")
+            allowed = ", ".join(("pool", "engines", *requests.OPTIONS))
+            raise ConfigurationError(unknown[0], defaults[unknown[0]], allowed)
+        _check_count("pool", pool, 0, 64)
+        if engines is not None:
+            _check_count("engines", engines, 1, 256)
         self._tier = registry.resolve(tier, dict(os.environ))
         self._defaults = {name: value for name, value in defaults.items() if value is not None}
         self._pool = pool
         self._engines = engines
         self._runner = Runner(_make or self._backend)
         # Mistakes in the defaults are told here, where they were written.
-        requests.make("", {}, {k: v for k, v in self._defaults.items() if k not in ("entry", "module", "command", "runtime")})
+        what = ("entry", "module", "command", "runtime")
+        requests.make("", {}, {name: value for name, value in self._defaults.items() if name not in what})
 
     def _backend(self, tier: Tier) -> Backend:
         return registry.make(tier, engines=self._engines)
@@ -93,7 +100,7 @@ class AsyncSandbox:
         """Ask every run in progress to end; each returns with the outcome ``cancelled``.  Callable from any thread."""
         self._runner.cancel_all()
 
-    async def __aenter__(self) -> AsyncSandbox:
+    async def __aenter__(self) -> Self:
         if self._pool:
             await self.warm()
         return self
@@ -121,7 +128,7 @@ class AsyncSession:
         self._session: BackendSession | None = None
         self._with: tuple[Backend, Probe] | None = None
 
-    async def open(self) -> AsyncSession:
+    async def open(self) -> Self:
         """Take a guest.  ``async with`` does this."""
         request = self._sandbox._request("", dict(self._options))
         self._session, backend, probe = await self._sandbox._runner.open_session(request)
@@ -137,7 +144,7 @@ class AsyncSession:
         report = await self._session.execute(request, staged, request.on_event)
         return result(*self._with, request, report, os.urandom(8).hex())
 
-    async def __aenter__(self) -> AsyncSession:
+    async def __aenter__(self) -> Self:
         return await self.open()
 
     async def __aexit__(

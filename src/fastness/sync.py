@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -98,7 +98,7 @@ class Sandbox:
         if self._pid == os.getpid():
             _get_portal().start_task_soon(self._inner.cancel).result()
 
-    def __enter__(self) -> Sandbox:
+    def __enter__(self) -> Self:
         _call(self._sandbox().__aenter__)
         return self
 
@@ -124,7 +124,7 @@ class Session:
         """Run code in the session's guest."""
         return _call(_execute, self._inner, code, options)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         _call(self._inner.open)
         return self
 

@@ -229,7 +229,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments == ["--check"]:
         return 0 if target.exists() and target.read_text("utf-8") == text else 1
-    print("usage: python -m fastness._linux.profile_source --write | --check", file=sys.stderr)
+    sys.stderr.write("usage: python -m fastness._linux.profile_source --write | --check\n")
     return 2
 
 

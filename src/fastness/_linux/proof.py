@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastness._linux import require_support
+from fastness._linux.namespaces import NOBODY
 from fastness._linux.proof_attempts import ATTEMPTS
 from fastness._linux.proof_child import LAYERS
 
@@ -63,11 +64,12 @@ def prove_engine(python: str, timeout: float = 20.0) -> list[Observation]:
     require_support()
     folder = tempfile.mkdtemp(prefix="fastness-proof-")
     try:
-        # World-accessible on purpose: after the process has become nobody, only confinement may stand in the way.
-        os.chmod(folder, 0o777)
         canary = os.path.join(folder, "canary")
         Path(canary).write_bytes(b"canary")
-        os.chmod(canary, 0o644)
+        if os.geteuid() == 0:
+            # An engine of root's becomes nobody, and then only confinement may stand in its way to the canary.
+            os.chown(canary, NOBODY, NOBODY)
+            os.chown(folder, NOBODY, NOBODY)
         abstract = "fastness-proof-" + secrets.token_hex(8)
         with socket.create_server(("127.0.0.1", 0), backlog=64) as listener, socket.socket(socket.AF_UNIX) as local:
             local.bind("\0" + abstract)

@@ -121,7 +121,8 @@ def _start_thread(scene: Scene) -> None:
 
 
 def _execute(scene: Scene) -> None:
-    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", "pass"], {})
+    command = [sys.executable, "-I", "-S", "-c", "pass"]
+    os.execve(command[0], command, {})  # noqa: S606  # that this may not work is the point
 
 
 def _clone3_user_namespace(scene: Scene) -> None:

@@ -57,7 +57,7 @@ def _path(guest: Guest, cache: Cache) -> str:
 def read_status(guest: Guest, cache: Cache) -> Status | None:
     """What the latest background build said about itself, or None; a build that was killed leaves its last word."""
     try:
-        fd = os.open(_path(guest, cache), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(_path(guest, cache), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             record = json.loads(os.read(fd, _CAP))
         finally:

@@ -17,7 +17,7 @@ import ctypes as C
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 _P = C.c_void_p
 _Z = C.c_size_t
@@ -198,15 +198,20 @@ def _text(data: bytes) -> str:
     return data.rstrip(b"\0").decode("utf-8", "replace")[:_MESSAGE_CAP]
 
 
-def _raise_error(lib: Library, error: int) -> None:
+def _error_text(lib: Library, error: int) -> str:
+    """The message of an error that is owned here; frees it."""
     vec = _Vec()
     lib.wasmtime_error_message(error, C.byref(vec))
     message = _text(_take_vec(lib, vec))
     lib.wasmtime_error_delete(error)
-    raise WasmtimeError(message)
+    return message
 
 
-def _raise_trap(lib: Library, trap: int) -> None:
+def _raise_error(lib: Library, error: int) -> NoReturn:
+    raise WasmtimeError(_error_text(lib, error))
+
+
+def _raise_trap(lib: Library, trap: int) -> NoReturn:
     vec = _Vec()
     code = C.c_uint8(255)
     known = lib.wasmtime_trap_code(trap, C.byref(code))
@@ -516,10 +521,7 @@ class Instance:
         error = self._lib.wasmtime_func_call_unchecked(self.context, function, slots, 16, C.byref(trap))
         if error:
             # A trap that a callback of ours returned comes back as an error, without a code.
-            try:
-                _raise_error(self._lib, error)
-            except WasmtimeError as reason:
-                raise Trap("host", str(reason)) from None
+            raise Trap("host", _error_text(self._lib, error))
         if trap.value:
             _raise_trap(self._lib, trap.value)
         return slots

@@ -36,8 +36,10 @@ _NAME = re.compile(r"(code|image|bundle)-[0-9a-f]{32}")
 _META_SUFFIX = ".json"
 _TEMPORARY = "tmp-"
 _LOCK = "lock-"
-_META_CAP = 16 << 10
+_META_CAP = 256 << 10
 _POLL_S = 0.05
+#: A link is not followed, and a pipe in a file's place does not block.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class DamagedEntry(Exception):
@@ -77,7 +79,7 @@ class Cache:
         """The record of an entry, or None where there is none.  The file itself is not read."""
         _check_name(name)
         try:
-            fd = os.open(os.path.join(self.path, name + _META_SUFFIX), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(os.path.join(self.path, name + _META_SUFFIX), _READ)
         except OSError:
             return None
         try:
@@ -100,7 +102,7 @@ class Cache:
             raise FileNotFoundError(errno.ENOENT, "no such entry", os.path.join(self.path, name))
         path = os.path.join(self.path, name)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(path, _READ)
         except OSError as error:
             self.remove(name)
             raise DamagedEntry(name, f"it cannot be opened ({error.strerror})") from error
@@ -164,9 +166,12 @@ class Cache:
 
     def _put_meta(self, entry: Entry) -> None:
         record = {"format": FORMAT, "size": entry.size, "digest": entry.digest, "info": entry.info}
+        data = json.dumps(record, sort_keys=True).encode()
+        if len(data) > _META_CAP:
+            raise ValueError(f"the record of {entry.name} has {len(data)} bytes")
         temporary, fd = self._temporary()
         try:
-            _write_all(fd, json.dumps(record, sort_keys=True).encode())
+            _write_all(fd, data)
             os.fsync(fd)
             os.rename(temporary, os.path.join(self.path, entry.name + _META_SUFFIX))
             temporary = ""
@@ -210,7 +215,7 @@ class Cache:
         try:
             size = os.lstat(path).st_size
             os.unlink(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return 0
         return size
 
@@ -237,7 +242,7 @@ class Cache:
             return self.remove(name) if self.lookup(name) is None else 0
 
     def _sweep_temporary(self, file: str) -> int:
-        fd = os.open(os.path.join(self.path, file), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(os.path.join(self.path, file), _READ)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return self._unlink(file)
@@ -285,7 +290,7 @@ class Cache:
     def is_locked(self, name: str) -> bool:
         """Whether somebody holds the lock now."""
         try:
-            fd = os.open(os.path.join(self.path, _LOCK + name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(os.path.join(self.path, _LOCK + name), _READ)
         except OSError:
             return False
         try:

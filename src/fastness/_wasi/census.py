@@ -8,6 +8,7 @@ rest under its own limits.  Features that are off are refused here by their enco
 from __future__ import annotations
 
 from fastness._wasi import wasmbin
+from fastness._wasi.preview1 import MODULE, SIGNATURES
 from fastness._wasi.wasmbin import InvalidModule, Reader
 
 _PAGE = 65536
@@ -100,9 +101,11 @@ def _imports(reader: Reader, census: Census) -> None:
     if number > CAPS["imports"]:
         return
     for _ in range(number):
-        reader.skip(reader.u32())
-        reader.skip(reader.u32())
+        module, name = reader.take(reader.u32()), reader.take(reader.u32())
         kind = reader.byte()
+        if kind != 0 or module != MODULE or name.decode("utf-8", "replace") not in SIGNATURES:
+            shown = f"{module[:64].decode('utf-8', 'replace')}.{name[:64].decode('utf-8', 'replace')}"
+            raise InvalidModule(f"it imports {shown!r}; only functions of wasi_snapshot_preview1 exist here")
         if kind == 0:
             reader.u32()
             census.functions += 1

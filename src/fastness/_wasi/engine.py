@@ -21,9 +21,11 @@ import sys
 import time
 
 from fastness._linux import confine, pagemap
-from fastness._wasi import binding, memfs_tree, preview1, serving
+from fastness._wasi import binding, image_maker, memfs_tree, preview1, serving
 from fastness._wasi import image as images
+from fastness._wasi.engine_talk import Conversation, fill_rows
 from fastness._wasi.output import Output
+from fastness._wasi.preview1_denials import DenialLog
 from fastness._wasi.watch import Watch
 from fastness.wire import frames
 
@@ -31,44 +33,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MSG_WAITALL = 0x100
 #: The guest's stack is 8 MiB of this; the rest is for the host calls below it.
 _RUNNER_STACK = 64 << 20
 _PIECE = 1 << 20
-#: Most deleted paths that a result names.
-_PATHS = 4096
-
-
-class Conversation:
-    """The engine's end of the frame channel.  Sending is safe from any thread."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._socket = _socket.socket(fileno=descriptor)
-        self._lock = _thread.allocate_lock()
-        self._parser = frames.from_host()
-
-    def send(self, kind: int, head: bytes, blob: bytes = b"") -> None:
-        """Send one frame; ends the process where the parent is gone."""
-        data = frames.encode(kind, head, blob)
-        with self._lock:
-            try:
-                self._socket.sendall(data)
-            except OSError:
-                os._exit(0)
-
-    def send_json(self, kind: int, head: dict[str, Any], blob: bytes = b"") -> None:
-        """Send one frame with a JSON head."""
-        self.send(kind, json.dumps(head, ensure_ascii=False).encode("utf-8", "replace"), blob)
-
-    def receive(self) -> tuple[int, dict[str, Any], bytes]:
-        """The next frame from the parent; ends the process at end of file."""
-        parser = self._parser
-        while (frame := parser.next()) is None:
-            data = self._socket.recv(min(parser.needed(), 1 << 20), _MSG_WAITALL)
-            if not data:
-                os._exit(0)
-            parser.feed(data)
-        return frame.type, json.loads(frame.head) if frame.head else {}, frame.blob
 
 
 def _guest_driver(runtime: str, options: dict[str, Any]) -> Any:
@@ -104,25 +71,6 @@ def _load_image(options: dict[str, Any]) -> images.Image | None:
         for number, label, path, offset, flags in meta["saved"]
     ]
     return images.Image(fd, size, saved, generators, {str(k): int(v) for k, v in meta["state"].items()})
-
-
-def _fill(result: dict[str, Any], run: serving.Run, deleted: list[str]) -> dict[str, Any]:
-    """Put rows into a result's head as far as the head's cap allows; the rest is counted."""
-    room = frames.GUEST_MAX_HEAD - 2048
-    for operation, target, code, layer, count in run.denials.rows():
-        room -= len(operation) + len(target.encode()) + 100
-        if room < 0:
-            result["denials_dropped"] += count
-            continue
-        row = {"operation": operation, "target": target, "code": code, "layer": layer, "count": count}
-        result["denials"].append(row)
-    for path in deleted:
-        room -= 2 * len(path.encode()) + 8
-        if room < 0 or len(result["deleted"]) >= _PATHS:
-            result["changes_dropped"] += 1
-        else:
-            result["deleted"].append(path)
-    return result
 
 
 class EngineProcess:
@@ -259,7 +207,10 @@ class EngineProcess:
         code, stdin = blob[:code_length], blob[code_length:]
         operation = head["op"]
         if operation == "image":
-            self._make_image(head, {"encode": code.decode(), "boot": stdin.decode()})
+            sources = {"encode": code.decode(), "boot": stdin.decode()}
+            made = image_maker.make(self.server, self.watch, self.talk, self.image_fd, head, sources)
+            if made is not None:
+                self._answer(head, made, "none")
             return
         if operation == "close":
             run = self.sessions.pop(head["session"], None)
@@ -303,7 +254,7 @@ class EngineProcess:
                 return
             run.baseline = memfs_tree.snapshot_state(run.work)
             run.host.set_stdin(stdin)
-            run.denials = run.host.denials = serving.DenialLog()
+            run.denials = run.host.denials = DenialLog()
         self.server.execute(run, head, code)
         if run.ending == "stub" and not self.output.sent:
             self.output.discard()
@@ -363,7 +314,7 @@ class EngineProcess:
             "payload_len": len(payload),
             "session_state": state,
         }
-        self.talk.send_json(frames.RESULT, _fill(result, run, deleted), out + err + payload)
+        self.talk.send_json(frames.RESULT, fill_rows(result, run, deleted), out + err + payload)
 
     def _send_file(self, run: int, path: str, change: str, data: Any) -> None:
         size = len(data)
@@ -376,73 +327,6 @@ class EngineProcess:
             self.talk.send_json(frames.ARTEFACT, head, piece)
             if not more:
                 return
-
-    # image making
-
-    def _make_image(self, head: dict[str, Any], sources: dict[str, str]) -> None:
-        """Warm one instance up and write its memory to the descriptor that the builder gave us."""
-        invoke = {
-            "id": 0,
-            "limits": {
-                "wall_s": 240.0,
-                "cpu_s": 240.0,
-                "memory": 2 << 30,
-                "fds": 256,
-                "files": 1000,
-                "file_bytes": 64 << 20,
-                "output_total_bytes": 1 << 20,
-                "frame_bytes": 1 << 20,
-            },
-            "args": [],
-            "env": [],
-            "fresh": True,
-            "session": 0,
-            "seed": 0,
-            # The image must not remember when it was made.
-            "time_ns": 1_700_000_000_000_000_000,
-        }
-        run = self.server.open(invoke, {}, b"")
-        instance, host = run.instance, run.host
-        assert instance is not None
-        door = serving.Channel(run, self.guest.channel)
-        self.output.begin(1 << 20, True)
-        self.server.current[0] = host
-        self.watch.begin(head["id"], 240.0, 240.0)
-        instance.arm()
-        failure = ""
-        generators: list[tuple[int, int]] = []
-        state: dict[str, int] = {}
-        try:
-            generators, state = self.guest.boot(instance, door, sources, head["preload"])
-            self.guest.warm(instance, door, state)
-        except (binding.Trap, RuntimeError, ValueError, KeyError) as error:
-            failure = f"{type(error).__name__}: {error}"
-        finally:
-            reason = self.watch.end()
-            self.server.current[0] = None
-        out, err = self.output.take()
-        if failure:
-            stub = self.server.quick and "unreachable" in failure
-            text = (reason + " " + failure + "\n" + err.decode("utf-8", "replace"))[:4000]
-            self.talk.send_json(
-                frames.ERROR, {"id": head["id"], "where": "stub" if stub else "image", "message": text}
-            )
-            return
-        saved = []
-        for number, node, offset, flags in host.open_files():
-            place = self.guest.library.locate(node)
-            if place is None:
-                text = f"the warm-up left descriptor {number} open on a file outside the library"
-                self.talk.send_json(frames.ERROR, {"id": head["id"], "where": "image", "message": text})
-                return
-            saved.append([number, place[0], place[1], offset, flags])
-        size = images.save(instance, self.image_fd)
-        meta = {"size": size, "saved": saved, "generators": generators, "state": state}
-        self.talk.send_json(frames.EVENT, {"name": "image"}, json.dumps(meta).encode())
-        run.ending = "returned"
-        self.server.close(run)
-        run.work = None
-        self._answer(head, run, "none")
 
 
 def main() -> None:

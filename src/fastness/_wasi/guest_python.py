@@ -16,7 +16,6 @@ from fastness._wasi.library import Library, map_file, python_library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from fastness._wasi.binding import Instance, Linker

@@ -129,7 +129,7 @@ def open_file(guest: Guest, file: File) -> int:
             continue
         path = os.path.join(root, file.path)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             continue
         status = os.fstat(fd)

@@ -28,7 +28,7 @@ def _stamp(fd: int) -> str:
 
 def _load(folder: str) -> dict[str, str]:
     try:
-        fd = os.open(os.path.join(folder, _FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(os.path.join(folder, _FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if os.fstat(fd).st_uid != os.geteuid():
                 return {}

@@ -14,7 +14,7 @@ import msgspec
 
 from fastness.backends.base import Report, Sink, Staged
 from fastness.backends.engine_process import GRACE_S, EngineLost, EngineProcess
-from fastness.errors import BackendError, GuestProtocolError, StagingError
+from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError
 from fastness.runner.capture import HeadTail
 from fastness.runner.staging import check_path
 from fastness.runs import Changes, Denial, DenialCode, File, Files, Outcome, OutcomeKind, RunRequest, Usage
@@ -259,6 +259,8 @@ def _report(
 def _refused(result: m.Result) -> Exception:
     if result.trap.startswith("the files do not fit"):
         return StagingError("files", result.trap)
+    if result.trap.startswith("the module"):
+        return ConfigurationError("module", result.trap, "a preview 1 command module, which exports _start")
     return BackendError("running the guest", result.trap, "please report this")
 
 

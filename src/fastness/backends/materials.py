@@ -80,7 +80,7 @@ class Materials:
         return options
 
 
-def check_preload(preload: tuple[str, ...]) -> tuple[str, ...]:
+def check_preload(preload: tuple[Any, ...]) -> tuple[str, ...]:
     """Module names in the order given, without repeats.  Raises ConfigurationError."""
     if len(preload) > _PRELOAD_MAX:
         raise ConfigurationError("preload", f"{len(preload)} modules", f"at most {_PRELOAD_MAX}")

@@ -128,6 +128,16 @@ def test_a_damaged_record_counts_as_no_entry(cache, record):
     os.close(cache.open_checked(NAME))
 
 
+def test_a_folder_in_an_entrys_place_is_an_error_with_its_path(cache):
+    """What cannot be removed as a file is not handed out, and making the entry says where the trouble is."""
+    _fill(cache)
+    _folder(Path(cache.path, NAME))
+    with pytest.raises(DamagedEntry):
+        cache.open_checked(NAME)
+    with pytest.raises(BackendError, match=NAME):
+        _fill(cache)
+
+
 def test_a_writer_that_fails_leaves_nothing(cache):
     """What the writer raises comes through, and no file stays."""
 

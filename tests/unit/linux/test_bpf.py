@@ -120,7 +120,7 @@ def test_far_jumps_reach_every_rule(interpret: Interpret) -> None:
     }
     program = bpf.assemble("x86_64", table, KILL_PROCESS)
     assert len(program) // 8 > 1000
-    for nr in range(0, 241):
+    for nr in range(241):
         args = (nr + 5, 0, 0, 0, 0, 0)
         assert interpret(program, nr, args) == (ALLOW if nr in table else KILL_PROCESS)
         assert interpret(program, nr, (nr + 12, 0, 0, 0, 0, 0)) == KILL_PROCESS

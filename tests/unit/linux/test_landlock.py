@@ -35,7 +35,8 @@ def test_deny_all_denies_files_and_tcp(child: Child, user: str, open_folder: Pat
     """What succeeded a moment before is refused afterwards: reading, creating, listing, connecting."""
     (open_folder / "file").write_text("x")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        code = f"folder = {str(open_folder)!r}; port = {listener.getsockname()[1]}" + _TRY % "print(landlock.deny_all())"
+        where = f"folder = {str(open_folder)!r}; port = {listener.getsockname()[1]}"
+        code = where + _TRY % "print(landlock.deny_all())"
         lines = child(code, user=user).stdout.splitlines()
     assert lines[0] == "succeeded succeeded succeeded succeeded"
     assert int(lines[1]) == landlock.abi()

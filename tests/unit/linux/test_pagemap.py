@@ -7,6 +7,7 @@ import errno
 import os
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -83,7 +84,7 @@ def test_exactly_the_written_pages_are_found(image: Image, fd: int, written: set
         image.write(page)
     for ranges in all_ways(fd, image.base, image.base + image.length):
         assert image.pages(ranges) == sorted(written)
-        assert all(end < start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+        assert all(end < start for (_, end), (start, _) in pairwise(ranges))
 
 
 def test_more_ranges_than_fit_one_call(image: Image, fd: int) -> None:
@@ -115,7 +116,7 @@ def test_ranges_are_joined_across_small_portions(image: Image, fd: int, monkeypa
         image.write(page)
     for ranges in all_ways(fd, image.base, image.base + image.length):
         assert image.pages(ranges) == written
-        assert all(end < start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+        assert all(end < start for (_, end), (start, _) in pairwise(ranges))
 
 
 def test_only_the_asked_for_part_is_reported(image: Image, fd: int) -> None:

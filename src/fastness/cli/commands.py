@@ -1,0 +1,152 @@
+"""
+The commands and their options.  Bodies live in modules of their own, imported when the command is called.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import fastness
+
+_RUNTIMES = ("python", "javascript", "wasi")
+_GUESTS = ("python", "javascript")
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(fastness.__version__, prog_name="fastness", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Run code that you did not write, and see what was enforced."""
+
+
+@cli.command(context_settings=_CONTEXT)
+@click.argument("arguments", nargs=-1, metavar="[FILE | -] [-- ARGS]...")
+@click.option("-c", "code", metavar="CODE", help="The program as text.")
+@click.option("--tier", metavar="T", help="Tier to run in, or auto.  [default: wasm]")
+@click.option("--runtime", type=click.Choice(_RUNTIMES), help="Language.  [default: by .py .js .mjs .wasm, else python]")
+@click.option("--preload", metavar="M,M", help="Modules that are imported before the run, in its memory image.")
+@click.option("--timeout", type=float, metavar="S", help="Seconds that the guest may take.  [default: 30]")
+@click.option("--memory", metavar="SIZE", help="What the run may add, such as 256M.  [default: 512M]")
+@click.option("--file", "files", multiple=True, metavar="SRC[:DST]", help="Copy a file to /work/DST.  May be repeated.")
+@click.option("--stdin", metavar="FILE", help="The guest's standard input; - for that of this command.  [default: empty]")
+@click.option("--out", type=click.Path(file_okay=False), metavar="DIR", help="Save new and changed files of /work here.")
+@click.option("--env", multiple=True, metavar="K=V", help="A variable for the guest.  May be repeated.")
+@click.option("--dir", "dirs", multiple=True, metavar="HOST:GUEST", help="Copy a folder in.  May be repeated.")
+@click.option("--seed", type=int, metavar="N", help="Fix randomness and the hash seed.")
+@click.option("--time", "clock", metavar="T", help="Fix the clock: seconds since 1970, or an ISO 8601 time.")
+@click.option("--image", metavar="I", help="Image to run in, for tiers that have images.")
+@click.option("--raw", is_flag=True, help="Pass the guest's output on unchanged, control characters and all.")
+@json_option
+def run(**options: Any) -> int:
+    """
+    Run a program in a sandbox.
+
+    The program is FILE, standard input (-), or CODE.  It sees /work, which starts with what --file and --dir copy
+    there, and nothing of this machine.  Refusals are listed on standard error after the run.
+
+    Control characters in the guest's output are shown as escapes (\\x1b), wherever it goes; --raw passes exact bytes.
+
+    Exit codes: 0 ok; 1 the program failed; 2 wrong usage; 3 the tier does not hold here; 4 a limit; 70 the machinery
+    failed; 130 cancelled.  The program's own status is in exit_code of --json.
+    """
+    from fastness.cli.run import run as body
+
+    return body(**options)
+
+
+@cli.command(context_settings=_CONTEXT)
+@json_option
+@click.option("--sweep", is_flag=True, help="Remove what a killed Fastness process left behind.")
+def doctor(as_json: bool, sweep: bool) -> int:
+    """
+    Show which tiers hold on this machine: each guarantee with its proof, each gap with its fix.
+
+    Exit code 3 where the default tier does not hold.
+    """
+    from fastness.cli.doctor import doctor as body
+
+    return body(as_json=as_json, sweep=sweep)
+
+
+@cli.command(context_settings=_CONTEXT)
+@click.option("--tier", "tiers", multiple=True, metavar="T", help="Only this tier.  May be repeated.")
+@click.option("--only", "only", multiple=True, metavar="ID", help="Only this attack or family.  May be repeated.")
+@click.option("--quick", is_flag=True, help="Leave out attacks that take more than about two seconds.")
+@click.option("--write-doc", type=click.Path(dir_okay=False), metavar="FILE", help="Write the table of boundaries.")
+@click.option("-v", "verbose", is_flag=True, help="Show what each attack tried and saw.")
+@json_option
+def attack(**options: Any) -> int:
+    """
+    Attack this machine's tiers with the shipped corpus.
+
+    Each attack also runs where nothing stops it (its control): one that cannot succeed there proves nothing and is
+    void.  Exit code 1 where an attack escaped or was void.
+    """
+    from fastness.cli.attack import attack as body
+
+    return body(**options)
+
+
+@cli.command(context_settings=_CONTEXT)
+@json_option
+@click.option("--quick", is_flag=True, help="Fewer repetitions: minutes become seconds, figures become rough.")
+def bench(as_json: bool, quick: bool) -> int:
+    """Measure this machine: runs side by side with bare processes."""
+    from fastness.cli.bench import bench as body
+
+    return body(as_json=as_json, quick=quick)
+
+
+@cli.group(context_settings=_CONTEXT)
+def guest() -> None:
+    """List, build, verify and remove guests: the interpreters that run inside."""
+
+
+@guest.command("list", context_settings=_CONTEXT)
+@json_option
+def guest_list(as_json: bool) -> int:
+    """Show each guest, what it holds, and what it takes on disk."""
+    from fastness.cli import guest as bodies
+
+    return bodies.list_guests(as_json=as_json)
+
+
+@guest.command("build", context_settings=_CONTEXT)
+@click.argument("names", nargs=-1, metavar="[python] [javascript]")
+@click.option("--preload", metavar="M,M", help="Modules of the memory image.  [default: numpy,pandas,matplotlib]")
+def guest_build(names: tuple[str, ...], preload: str | None) -> int:
+    """Build guests whole, with their memory image, ahead of the first use.  Without a name: all."""
+    from fastness.cli import guest as bodies
+
+    return bodies.build(names or _GUESTS, preload)
+
+
+@guest.command("verify", context_settings=_CONTEXT)
+@json_option
+def guest_verify(as_json: bool) -> int:
+    """Check every byte that guests are made of.  Exit code 1 where something was damaged; it is built again on use."""
+    from fastness.cli import guest as bodies
+
+    return bodies.verify(as_json=as_json)
+
+
+@guest.command("prune", context_settings=_CONTEXT)
+@click.option("--all", "everything", is_flag=True, help="Remove what this version uses, too.")
+def guest_prune(everything: bool) -> int:
+    """Remove what no guest of this version uses."""
+    from fastness.cli import guest as bodies
+
+    return bodies.prune(everything=everything)
+
+
+@cli.command(context_settings=_CONTEXT)
+@click.argument("tier")
+def explain(tier: str) -> int:
+    """Say what a tier promises, what it does not, and whether it holds here."""
+    from fastness.cli.explain import explain as body
+
+    return body(tier)

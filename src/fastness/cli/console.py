@@ -1,0 +1,102 @@
+"""
+What the command line says for itself: on standard error, plain where nobody watches, never mixed up with the guest's.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fastness.cli.visible import one_line, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fastness.errors import FastnessError
+    from fastness.runs import Denial, RunResult
+
+#: What to do about an outcome, by its name.
+_HINTS = {
+    "timeout": "Raise it with --timeout SECONDS.",
+    "memory": "Raise it with --memory SIZE.",
+    "cpu": "Raise it with --timeout SECONDS.",
+    "output_limit": "Print less, or write to a file and take it with --out DIR.",
+    "disk": "Write less: files and bytes below /work are capped.",
+    "protocol": "The guest broke the channel's rules and was ended.",
+}
+
+
+def err(text: str) -> None:
+    """One message of ours."""
+    print(f"fastness: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def stderr_console() -> Console:
+    """A console on standard error.  Text handed to it is never read as markup."""
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def stdout_console() -> Console:
+    """A console on standard output; at least 100 columns wide where that is no terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else 120
+    return Console(markup=False, highlight=False, emoji=False, width=width)
+
+
+def table(*columns: str, title: str | None = None, wrap: tuple[str, ...] = ()) -> Any:
+    """An empty table in the house style; the columns in ``wrap`` may take several lines."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, expand=False)
+    for column in columns:
+        made.add_column(column, overflow="fold", no_wrap=column not in wrap and len(wrap) > 0)
+    return made
+
+
+def size(count: float) -> str:
+    """Bytes for people, in units of 1024."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def denial_table(denials: tuple[Denial, ...], dropped: int = 0) -> Any:
+    """What was refused, one row for each thing; rows that the guest itself reported say so."""
+    made = table("refused", "operation", "target", "why", "by", "times", wrap=("target",))
+    for row in denials:
+        by = f"{row.layer} (claimed)" if row.claimed else row.layer
+        made.add_row(
+            one_line(row.capability, 20),
+            one_line(row.operation, 40),
+            one_line(row.target),
+            row.code.value,
+            one_line(by, 40),
+            str(row.count),
+        )
+    if dropped:
+        made.add_row("...", "", f"{dropped} more were counted and not kept", "", "", "")
+    return made
+
+
+def outcome_line(result: RunResult) -> str:
+    """How a run that was not ok ended, and what to do."""
+    kind = result.outcome.kind.value
+    parts = [kind]
+    if result.outcome.detail:
+        parts.append(one_line(result.outcome.detail, 300))
+    if result.outcome.signal is not None:
+        parts.append(f"signal {result.outcome.signal}")
+    text = ": ".join(parts)
+    hint = _HINTS.get(kind)
+    return f"{text}.  {hint}" if hint else text
+
+
+def show_error(error: FastnessError) -> None:
+    """What failed, whose fault it is, and the fix: the message of the error has all three."""
+    err(str(error))

@@ -1,0 +1,147 @@
+"""
+``fastness doctor``: which tiers hold on this machine, each guarantee with its proof, each gap with its fix.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import msgspec
+
+from fastness.cli import exits
+from fastness.cli.console import err, stdout_console, table
+from fastness.errors import FastnessError, TierUnavailable
+from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
+
+#: What each guarantee means, in the order in which they are shown.
+PROMISES = {
+    Guarantee.ENV_SCRUBBED: "the environment holds only what was passed",
+    Guarantee.ADDRESS_SPACE: "guest memory is apart from the caller's",
+    Guarantee.WALL_KILL: "a run ends at its time limit whatever it does",
+    Guarantee.MEM_CAP: "memory is capped",
+    Guarantee.OUTPUT_CAP: "output is capped before it is kept",
+    Guarantee.CRASH_CONTAINED: "a crash ends the run and nothing else",
+    Guarantee.FS_CONFINED: "no file of this machine can be read, made or changed",
+    Guarantee.NET_CONFINED: "no network, not even this machine's own",
+    Guarantee.NO_SYSCALLS: "guest code cannot make a system call",
+    Guarantee.NO_EXEC: "no program can be started",
+    Guarantee.SYSCALL_FILTERED: "system calls are on an allow-list",
+    Guarantee.NO_NEW_PRIVS: "no privilege can be gained",
+    Guarantee.NO_PRIVILEGE: "no privilege is held",
+    Guarantee.PID_HIDDEN: "other processes cannot be seen or signalled",
+    Guarantee.PIDS_CAP: "the number of processes is capped",
+    Guarantee.TOTAL_MEM_CAP: "memory of all its processes together is capped",
+    Guarantee.OWN_ROOT: "it has a file tree of its own",
+    Guarantee.IMAGE_ROOT: "its file tree is an image",
+    Guarantee.OWN_UID: "it runs as a user of its own",
+    Guarantee.PRIVATE_KERNEL: "it has a kernel of its own",
+}
+
+
+def probe_tier(tier: Tier) -> Probe:
+    """What this machine proves of a tier.  Raises ``TierUnavailable`` where no backend serves it."""
+    import anyio
+
+    from fastness.backends import registry
+
+    async def ask() -> Probe:
+        backend = registry.make(tier)
+        try:
+            return await backend.probe()
+        finally:
+            await backend.aclose()
+
+    return anyio.run(ask)
+
+
+def probe_all() -> dict[str, Probe]:
+    """Probes of every tier that this version knows; one that no backend serves has its reason as a failure."""
+    found = {}
+    for tier in Tier:
+        if tier is Tier.MEDIATED:
+            continue
+        try:
+            found[tier.value] = probe_tier(tier)
+        except TierUnavailable as error:
+            found[tier.value] = Probe(backend="", tier=tier.value, failures=error.failures)
+        except FastnessError as error:
+            failure = ProbeFailure(guarantee="all", cause=str(error), remedy="see the cause")
+            found[tier.value] = Probe(backend="", tier=tier.value, failures=(failure,))
+    return found
+
+
+def probe_table(probe: Probe) -> Any:
+    """One row for each guarantee: proven how, or missing why."""
+    proofs = {proof.guarantee: proof for proof in probe.proofs}
+    promised = {guarantee.value for guarantee in Tier(probe.tier).guarantees}
+    shown = table("", "guarantee", "kept by", "proof, or cause and fix", wrap=("kept by", "proof, or cause and fix"))
+    for guarantee in PROMISES:
+        name = guarantee.value
+        for failure in probe.failures:
+            if failure.guarantee == name:
+                shown.add_row("NO", name, "", f"{failure.cause}.  Fix: {failure.remedy}")
+        if name in probe.guarantees:
+            proof = proofs.get(name)
+            layer = probe.layers.get(name, proof.mechanism if proof else "")
+            mark = "yes" if name in promised else "extra"
+            shown.add_row(mark, name, layer, proof.observed if proof else "")
+        elif name in promised and all(failure.guarantee not in (name, "all") for failure in probe.failures):
+            shown.add_row("NO", name, "", "not proven here")
+    for failure in probe.failures:
+        if failure.guarantee not in {guarantee.value for guarantee in PROMISES}:
+            shown.add_row("NO", failure.guarantee, "", f"{failure.cause}.  Fix: {failure.remedy}")
+    return shown
+
+
+def doctor(*, as_json: bool, sweep: bool) -> int:
+    """Show what holds here.  Exit code 3 where the default tier does not."""
+    from fastness.backends import registry
+    from fastness.backends.local import VARIABLE, allowed
+
+    swept = _sweep() if sweep else None
+    default = registry.resolve(None, dict(os.environ))
+    probes = probe_all()
+    wanted = [tier.value for tier in registry.AUTO] if default == "auto" else [default]
+    good = any(probes[name].holds for name in wanted if name in probes)
+    if as_json:
+        tiers = {name: {**msgspec.to_builtins(probe), "holds": probe.holds} for name, probe in probes.items()}
+        body: dict[str, Any] = {
+            "schema": 1,
+            "default": default,
+            "default_holds": good,
+            "unsandboxed_allowed": allowed(),
+            "tiers": tiers,
+        }
+        if swept is not None:
+            body["swept"] = swept
+        sys.stdout.write(msgspec.json.encode(body).decode() + "\n")
+        return exits.OK if good else exits.UNAVAILABLE
+    console = stdout_console()
+    for name, probe in probes.items():
+        if probe.backend:
+            mark = "holds" if probe.holds else "does NOT hold"
+            default_mark = ", the default" if name == default else ""
+            console.print(f"tier {name}{default_mark}: {mark} (backend {probe.backend}, {probe.micros / 1e6:.2f} s)")
+            console.print(probe_table(probe))
+            if probe.versions:
+                console.print("versions: " + ", ".join(f"{k} {v}" for k, v in probe.versions.items()) + "\n")
+    absent = [name for name, probe in probes.items() if not probe.backend]
+    if absent:
+        console.print(f"without a backend in this version: {', '.join(absent)}")
+    if swept is not None:
+        console.print(f"swept: {', '.join(swept) or 'nothing was left behind'}")
+    if allowed():
+        err(f"WARNING: {VARIABLE}=1 is set: tier='local' would run code WITHOUT any sandbox.  Unset it if in doubt")
+    if not good:
+        err(f"the default tier {default!r} does not hold here: nothing would run")
+    return exits.OK if good else exits.UNAVAILABLE
+
+
+def _sweep() -> list[str]:
+    """Remove what killed processes of ours left in the cache; returns what was done, in words."""
+    from fastness._wasi.cache import Cache
+
+    freed = Cache().sweep()
+    return [f"{freed} bytes of half-made cache entries"] if freed else []

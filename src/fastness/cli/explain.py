@@ -1,0 +1,34 @@
+"""
+``fastness explain``: what a tier promises, what it does not, and whether it holds here.
+"""
+
+from __future__ import annotations
+
+from fastness.cli import exits
+from fastness.cli.console import stdout_console
+from fastness.cli.doctor import PROMISES, probe_table, probe_tier
+from fastness.errors import TierUnavailable
+from fastness.tier import LIMITS_OF, Tier
+
+
+def explain(name: str) -> int:
+    """Explain the tier called ``name``.  Raises ``ConfigurationError``."""
+    tier = Tier.parse(name)
+    console = stdout_console()
+    console.print(f"{tier.value}: strength {tier.strength} of 4\n")
+    if tier.guarantees:
+        console.print("It promises:")
+        for guarantee, promise in PROMISES.items():
+            if guarantee in tier.guarantees:
+                console.print(f"  {guarantee.value:17} {promise}")
+    else:
+        console.print("It promises no isolation at all.")
+    console.print(f"\nIt does not stop: {LIMITS_OF[tier]}.\n")
+    try:
+        probe = probe_tier(tier)
+    except TierUnavailable as error:
+        console.print(f"Here: unavailable.  {error}")
+        return exits.OK
+    console.print(f"Here: {'it holds' if probe.holds else 'it does NOT hold'} (backend {probe.backend}).")
+    console.print(probe_table(probe))
+    return exits.OK

@@ -1,0 +1,83 @@
+"""
+Entry point of the ``fastness`` command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run the command line and return its exit code (see ``exits``).
+
+    Errors go to standard error: what failed, whose fault it is, and the fix.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        import fastness
+
+        print(f"fastness {fastness.__version__}")
+        return 0
+    try:
+        import click  # noqa: F401  # only whether it is there
+        import rich  # noqa: F401  # as above
+    except ImportError as error:
+        print(
+            f"fastness: the command line needs the package {error.name!r}, which is not installed. "
+            "Fix: pip install 'fastness[cli,wasm]'",
+            file=sys.stderr,
+        )
+        return 70
+    code = _guarded(given)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has gone.  The interpreter would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Run a command; every way in which it may fail becomes a message and an exit code."""
+    import click
+
+    from fastness.cli import exits
+    from fastness.cli.commands import cli
+    from fastness.cli.console import err, show_error
+    from fastness.errors import FastnessError
+
+    try:
+        result = cli.main(args=arguments, prog_name="fastness", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return exits.USAGE
+    except click.ClickException as error:
+        err(error.format_message())
+        usage = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "fastness"
+        err(f"see: {usage} --help")
+        return exits.USAGE
+    except FastnessError as error:
+        show_error(error)
+        return exits.of_error(error)
+    except (KeyboardInterrupt, click.Abort):
+        err("cancelled")
+        return exits.CANCELLED
+    except BrokenPipeError:
+        return exits.OK
+    except Exception:
+        import traceback
+
+        err("this is a bug of Fastness; please report it with the lines below")
+        traceback.print_exc()
+        return exits.BROKEN
+    return result if isinstance(result, int) else exits.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
