@@ -59,12 +59,16 @@ class AsyncSandbox:
         self._runner = Runner(_make or self._backend)
         # Mistakes in the defaults are told here, where they were written.
         what = ("entry", "module", "command", "runtime")
-        requests.make("", {}, {name: value for name, value in self._defaults.items() if name not in what})
+        plain = {name: value for name, value in self._defaults.items() if name not in what}
+        base = requests.make("", {}, plain)
+        self._base = msgspec.structs.replace(base, tier=self._tier) if plain == self._defaults else None
 
     def _backend(self, tier: Tier) -> Backend:
         return registry.make(tier, engines=self._engines)
 
     def _request(self, code: Any, options: dict[str, Any]) -> RunRequest:
+        if not options and self._base is not None:
+            return requests.with_code(self._base, code)
         tier = options.pop("tier", None)
         made = requests.make(code, options, self._defaults)
         return msgspec.structs.replace(made, tier=self._tier if tier is None else registry.resolve(tier, {}))

@@ -23,7 +23,7 @@ from fastness.limits import Limits
 JSON_SCHEMA = 1
 
 
-class OutcomeKind(enum.Enum):
+class OutcomeKind(enum.StrEnum):
     """How a run ended.  Closed: free text is only in ``Outcome.detail``."""
 
     OK = "ok"
@@ -39,7 +39,7 @@ class OutcomeKind(enum.Enum):
     CRASHED = "crashed"
 
 
-class DenialCode(enum.Enum):
+class DenialCode(enum.StrEnum):
     """Why something was refused.  Closed."""
 
     NOT_GRANTED = "not_granted"

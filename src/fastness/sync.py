@@ -6,59 +6,88 @@ The thread is started at the first use, started anew after a fork, and serves ca
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import threading
-from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-
 from fastness.api import AsyncSandbox, AsyncSession
+from fastness.errors import HostBug
 from fastness.runs import RunResult
 from fastness.tier import Probe
 
 T = TypeVar("T")
 
+
+class _Loop:
+    """An event loop in a thread of its own, for the process that made it."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._ready = threading.Event()
+        self.loop: asyncio.AbstractEventLoop
+        self.thread = threading.Thread(target=self._run, name="fastness", daemon=True)
+        self.thread.start()
+        self._ready.wait()
+
+    def _run(self) -> None:
+        async def main() -> None:
+            self.loop = asyncio.get_running_loop()
+            self._stop = asyncio.Event()
+            self._ready.set()
+            await self._stop.wait()
+
+        asyncio.run(main())
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self._stop.set)
+        self.thread.join(timeout=5)
+
+
 _lock = threading.Lock()
-_portal: BlockingPortal | None = None
-_keeper: AbstractContextManager[BlockingPortal] | None = None
-_pid = -1
+_current: list[_Loop] = []
 
 
-def _get_portal() -> BlockingPortal:
-    global _portal, _keeper, _pid
-    portal = _portal
-    if portal is not None and _pid == os.getpid():
-        return portal
+def _get_loop() -> asyncio.AbstractEventLoop:
+    # A forked child has the object of its parent but not the thread behind it.
+    if _current and _current[0].pid == os.getpid():
+        return _current[0].loop
     with _lock:
-        if _portal is None or _pid != os.getpid():
-            # A forked child has the object of its parent but not the thread behind it.
-            _keeper = start_blocking_portal("asyncio", name="fastness")
-            _portal = _keeper.__enter__()
-            _pid = os.getpid()
-        return _portal
+        if not _current or _current[0].pid != os.getpid():
+            _current[:] = [_Loop()]
+        return _current[0].loop
 
 
-def _call(function: Callable[..., Awaitable[T]], *args: Any) -> T:
+def _call(function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
     """
     Run a coroutine function on the loop thread and wait for it.
 
     An interrupt of the waiting thread (Ctrl-C) cancels the coroutine, waits until it is gone, and goes on.
     """
-    future = _get_portal().start_task_soon(function, *args)
+    loop = _get_loop()
+    if threading.get_ident() == _current[0].thread.ident:
+        raise HostBug("the blocking API was called from its own event loop thread; use AsyncSandbox there")
+    future = asyncio.run_coroutine_threadsafe(function(*args), loop)
     try:
         return future.result()
     except BaseException:
         if not future.done():
             future.cancel()
-            try:
-                future.result(timeout=2)
-            except (CancelledError, TimeoutError, Exception):  # noqa: BLE001  # only the first reason counts
-                pass
+            with contextlib.suppress(BaseException):  # only the first reason counts
+                # The coroutine ends its guest before it ends itself; a moment for that.
+                asyncio.run_coroutine_threadsafe(_settle(), loop).result(timeout=2)
         raise
+
+
+async def _settle() -> None:
+    """Let cancelled tasks come to their end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    cancelled = [task for task in others if task.cancelling()]
+    if cancelled:
+        await asyncio.wait(cancelled, timeout=1)
 
 
 class Sandbox:
@@ -96,7 +125,7 @@ class Sandbox:
     def cancel(self) -> None:
         """Ask every run in progress to end; each returns with the outcome ``cancelled``.  For other threads."""
         if self._pid == os.getpid():
-            _get_portal().start_task_soon(self._inner.cancel).result()
+            _get_loop().call_soon_threadsafe(self._inner.cancel)
 
     def __enter__(self) -> Self:
         _call(self._sandbox().__aenter__)
@@ -167,19 +196,15 @@ def run(code: str | None = None, **options: Any) -> RunResult:
 
 
 def _close_all() -> None:
-    """End guests before the interpreter does; the loop thread would otherwise be waited for."""
-    global _portal
-    if _pid != os.getpid() or _portal is None:
+    """End guests before the interpreter does; engines of a process that just dies end by themselves."""
+    if not _current or _current[0].pid != os.getpid():
         return
     for sandbox in list(_all):
-        try:
+        with contextlib.suppress(Exception):  # at exit there is nobody to tell
             sandbox.close()
-        except Exception:  # noqa: BLE001  # at exit there is nobody to tell, and engines end with us anyway
-            pass
-    if _keeper is not None:
-        _keeper.__exit__(None, None, None)
-    _portal = None
+    _current[0].stop()
+    _current.clear()
 
 
-# Threads are joined before atexit handlers run, and the loop thread would never end: this comes first.
+# Threads are joined before atexit handlers run; this comes before both, while threads can still be started.
 threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # the hook that concurrent.futures uses

@@ -11,32 +11,32 @@ import msgspec
 from fastness.errors import ConfigurationError
 
 
-class Guarantee(enum.Enum):
+class Guarantee(enum.StrEnum):
     """One thing that is promised; a backend lists it only where a probe made it deny something here."""
 
-    ENV_SCRUBBED = "env_scrubbed"
-    ADDRESS_SPACE = "address_space"
-    WALL_KILL = "wall_kill"
-    MEM_CAP = "mem_cap"
-    OUTPUT_CAP = "output_cap"
-    CRASH_CONTAINED = "crash_contained"
-    FS_CONFINED = "fs_confined"
-    NET_CONFINED = "net_confined"
-    SYSCALL_FILTERED = "syscall_filtered"
-    NO_NEW_PRIVS = "no_new_privs"
-    NO_PRIVILEGE = "no_privilege"
-    PID_HIDDEN = "pid_hidden"
-    PIDS_CAP = "pids_cap"
-    TOTAL_MEM_CAP = "total_mem_cap"
-    OWN_ROOT = "own_root"
-    IMAGE_ROOT = "image_root"
-    NO_SYSCALLS = "no_syscalls"
-    NO_EXEC = "no_exec"
-    OWN_UID = "own_uid"
-    PRIVATE_KERNEL = "private_kernel"
+    ENV_SCRUBBED = "ENV_SCRUBBED"
+    ADDRESS_SPACE = "ADDRESS_SPACE"
+    WALL_KILL = "WALL_KILL"
+    MEM_CAP = "MEM_CAP"
+    OUTPUT_CAP = "OUTPUT_CAP"
+    CRASH_CONTAINED = "CRASH_CONTAINED"
+    FS_CONFINED = "FS_CONFINED"
+    NET_CONFINED = "NET_CONFINED"
+    SYSCALL_FILTERED = "SYSCALL_FILTERED"
+    NO_NEW_PRIVS = "NO_NEW_PRIVS"
+    NO_PRIVILEGE = "NO_PRIVILEGE"
+    PID_HIDDEN = "PID_HIDDEN"
+    PIDS_CAP = "PIDS_CAP"
+    TOTAL_MEM_CAP = "TOTAL_MEM_CAP"
+    OWN_ROOT = "OWN_ROOT"
+    IMAGE_ROOT = "IMAGE_ROOT"
+    NO_SYSCALLS = "NO_SYSCALLS"
+    NO_EXEC = "NO_EXEC"
+    OWN_UID = "OWN_UID"
+    PRIVATE_KERNEL = "PRIVATE_KERNEL"
 
 
-class Tier(enum.Enum):
+class Tier(enum.StrEnum):
     """A promise by name.  ``strength`` orders them; two tiers of one strength differ in kind, not in rank."""
 
     MEDIATED = "mediated"

@@ -13,6 +13,7 @@ import json
 from fastness._wasi import image as images
 from fastness._wasi import memfs, memfs_tree
 from fastness._wasi.library import Library, map_file, python_library
+from fastness._wasi.stop import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class PythonGuest:
             f"_o.write({self.channel}, _j.dumps(_m.generators()).encode())\n"
             "del _m, _j, _o\n"
         )
-        self._turn(instance, text.encode())
+        self._must_turn(instance, text.encode())
         found = json.loads(bytes(host.take_channel()))
         generators = []
         base = instance.base()
@@ -111,7 +112,7 @@ class PythonGuest:
         """One smallest run, so that the image holds what a first run makes."""
         for source in (b"1/0", b"print(1)\n[1, 2.5, 'x', {'a': None}]", b"1"):
             host.put_channel(self.request({"warm": True}, source))
-            self._turn(instance, _TURN)
+            self._must_turn(instance, _TURN)
             host.take_channel()
 
     def request(self, head: dict[str, Any], code: bytes) -> bytes:
@@ -134,19 +135,27 @@ class PythonGuest:
         return head
 
     def run(self, instance: Instance, host: Any, image: images.Image | None, invoke: dict[str, Any], code: bytes) -> None:
-        """Run the request.  Raises ``Trap`` where the guest did not return."""
+        """
+        Run the request.  Raises ``Trap`` where the guest did not return, ``Stop`` where it cannot be asked.
+
+        A turn that fails without an answer (its code broke the boot code) needs no more: no answer is an answer.
+        """
         host.put_channel(self.request(self.head(invoke, bool(invoke.get("session"))), code))
         self._turn(instance, _TURN)
 
-    def _turn(self, instance: Instance, text: bytes) -> None:
-        address = instance.call(b"host_alloc", len(text))
-        if not 0 < address <= instance.size() - len(text):
-            raise RuntimeError("the guest has no room for a request")
-        # SAFETY: bounds checked against linear memory just now.
-        ctypes.memmove(instance.base() + address, text, len(text))
-        status = instance.call(b"turn", address, len(text))
+    def _must_turn(self, instance: Instance, text: bytes) -> None:
+        status = self._turn(instance, text)
         if status:
             raise RuntimeError(f"the guest's turn ended with status {status}")
+
+    def _turn(self, instance: Instance, text: bytes) -> int:
+        address = instance.call(b"host_alloc", len(text))
+        if not 0 < address <= instance.size() - len(text):
+            # Its allocator has nothing left, or user code has broken it.
+            raise Stop("memory")
+        # SAFETY: bounds checked against linear memory just now.
+        ctypes.memmove(instance.base() + address, text, len(text))
+        return int(instance.call(b"turn", address, len(text)))
 
 
 def make(options: dict[str, Any]) -> PythonGuest:

@@ -105,6 +105,22 @@ def learn_hot(instance: Instance, image: Image, scanner: Scanner) -> None:
     image.hot_bytes = sum(end - start for start, end in ranges)
 
 
+def touch_hot(instance: Instance, image: Image) -> None:
+    """
+    Have the pages that every run writes copied now, while nobody waits (``MADV_POPULATE_WRITE``, Linux 5.14).
+
+    Where the kernel does not know it, the run pays for its own page faults as before.
+    """
+    base = instance.base()
+    try:
+        for start, end in image.hot:
+            # SAFETY: ranges of the image, which the instance's memory covers; the advice changes no content.
+            memory.advise(base + start, end - start, memory.MADV_POPULATE_WRITE)
+    except OSError:
+        image.hot = []
+        image.hot_bytes = 0
+
+
 def same(instance: Instance, image: Image) -> bool:
     """Whether the instance's memory is byte for byte the image's."""
     if instance.size() != image.size:

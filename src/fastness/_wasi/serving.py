@@ -156,6 +156,8 @@ class Server:
             return
         instance.close()
         self._slot, self._slot_fresh = self._create(0), True
+        if fresh:
+            images.touch_hot(self._slot, self.image)
 
     def compare(self) -> bool:
         """Whether the waiting instance is byte for byte the image; True where none waits."""
@@ -233,6 +235,9 @@ class Server:
             self.guest.run(instance, Channel(run, self.guest.channel), self.image, invoke, code)
         except Trap as trap:
             self._ended(run, trap)
+        except Stop as stop:
+            # The driver found that the guest has made itself unusable, which is an ending like another.
+            run.ending, run.trap = stop.reason, "the guest closed the channel of its answer"
         except RuntimeError as error:
             run.ending, run.trap = "refused", str(error)[:200]
         finally:
@@ -251,7 +256,8 @@ class Server:
         elif isinstance(cause, preview1.ProcExit):
             run.ending, run.exit_code = "exit", cause.code
         elif isinstance(cause, Stop):
-            run.ending, run.trap = _STOPPED.get(cause.reason, cause.reason), ""
+            run.ending = _STOPPED.get(cause.reason, cause.reason)
+            run.trap = "the guest's answer is larger than its cap" if run.ending == "payload" else ""
         else:
             # One of our own callbacks failed: the guest is ended and the parent told that the fault is ours.
             where = run.host.where
@@ -282,19 +288,23 @@ _STOPPED = {"payload": "payload", "": "cancelled"}
 class Channel:
     """The guest's channel as the drivers use it: put a request in, take what was written."""
 
-    __slots__ = ("_fd", "_run")
+    __slots__ = ("_fd", "_run", "run")
 
     def __init__(self, run: Run, number: int) -> None:
-        self._run = run
+        self.run = self._run = run
         self._fd = number
 
     def put_channel(self, data: bytes) -> None:
-        """Make ``data`` the next thing that the guest reads from its channel."""
+        """Make ``data`` the next thing that the guest reads from its channel.  Raises ``Stop`` where it closed it."""
         fd = self._run.host.fds.get(self._fd)
         if fd is None or fd.out is None:
-            raise RuntimeError("the guest closed its channel")
+            raise Stop("payload")
         fd.data = data
         fd.pos = 0
+
+    def answer(self, data: bytes) -> None:
+        """Make ``data`` the guest's whole answer, for drivers that read it from memory; too long a one is none."""
+        self._run.payload[:] = [data] if len(data) <= self._run.payload_left else []
 
     def take_channel(self) -> bytes:
         """What the guest wrote since the last time."""

@@ -251,9 +251,20 @@ def _report(
             denials_dropped=(result.denials_dropped if result is not None else 0)
             + (answer.claims_dropped if answer is not None else 0),
         ),
-        layers=engine.ready.layers,
+        layers=_layers(engine),
         state=result.session_state if result is not None else "lost",
     )
+
+
+_INSIDE = {"fs_confined": "memory tree", "net_confined": "no sockets"}
+
+
+def _layers(engine: EngineProcess) -> dict[str, str]:
+    """What this very engine has put on itself, under the guarantees' names; the guest's own walls come first."""
+    return {
+        name.upper(): f"{_INSIDE[name]}+{mechanism}" if name in _INSIDE else mechanism
+        for name, mechanism in engine.ready.layers.items()
+    }
 
 
 def _refused(result: m.Result) -> Exception:
@@ -270,7 +281,7 @@ def _outcome(
     """Kind, detail and exit code of a run whose engine answered."""
     ending = result.ending
     if ending in _SIMPLE:
-        detail = result.trap if ending == "trap" else ""
+        detail = result.trap if ending in ("trap", "payload") else ""
         return _SIMPLE[ending], detail, None
     if ending == "exit" or request.runtime == "wasi":
         code = exit_code if ending == "exit" else 0

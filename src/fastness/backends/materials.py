@@ -19,6 +19,7 @@ from typing import Any
 import anyio
 
 from fastness._wasi import builder, guests, keys, library
+from fastness._wasi.guest_javascript import SOURCES as JAVASCRIPT_SOURCES
 from fastness._wasi.cache import Cache, DamagedEntry
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.errors import BackendError, ConfigurationError
@@ -99,8 +100,29 @@ def full_ready(runtime: str) -> bool:
     return builder.full_ready(runtime)
 
 
+def takeover_ready(runtime: str, preload: tuple[str, ...]) -> bool:
+    """
+    Whether engines on the whole module can be had without a wait: its code is there, and nobody is at its image.
+    """
+    if not full_ready(runtime):
+        return False
+    cache = Cache()
+    name = _image_name(runtime, preload)
+    return cache.lookup(name) is not None or not cache.is_locked(name)
+
+
+def prepare_default(cache: Cache) -> None:
+    """Make the default Python image in ``cache``, for a builder in the background."""
+    get("python", DEFAULT_PRELOAD, "full", background=False, cache=cache)
+
+
 def get(
-    runtime: str, preload: tuple[str, ...], want: str, progress: Progress | None = None, background: bool = True
+    runtime: str,
+    preload: tuple[str, ...],
+    want: str,
+    progress: Progress | None = None,
+    background: bool = True,
+    cache: Cache | None = None,
 ) -> Materials:
     """
     Materials of a language guest, building what is missing.  Blocks; call it on a worker thread.
@@ -109,11 +131,11 @@ def get(
     preload module does not exist, BackendError where a build fails.
     """
     with _lock:
-        cache = Cache()
+        cache = cache or Cache()
         for variant in ("full", "quick") if want == "any" else ("full",):
             wanted = preload if variant == "full" else ()
             found = _known.get((runtime, variant, wanted, cache.path))
-            if found is not None and (variant == "full" or not full_ready(runtime)):
+            if found is not None and (variant == "full" or not takeover_ready(runtime, preload)):
                 return found
         artefact = builder.ensure(runtime, want, progress, cache=cache, background_build=background)
         wanted = preload if artefact.variant == "full" else ()
@@ -122,7 +144,7 @@ def get(
             materials.library_fd = file.fd
         if runtime == "python":
             materials.bundle_fd = _bundle(artefact, cache)
-        _attach_image(materials, artefact, cache, progress)
+        _attach_image(materials, cache, progress)
         _known[(runtime, materials.variant, wanted, cache.path)] = materials
         return materials
 
@@ -160,13 +182,19 @@ def boot_sources(runtime: str) -> tuple[str, str]:
     folder = importlib.resources.files("fastness.guest")
     if runtime == "python":
         return folder.joinpath("encode.py").read_text("utf-8"), folder.joinpath("boot.py").read_text("utf-8")
-    return "", folder.joinpath("boot.js").read_text("utf-8")
+    texts = [folder.joinpath(f"{name}.js").read_text("utf-8") for name in JAVASCRIPT_SOURCES]
+    return texts[0], "\0".join(texts[1:])
 
 
-def _attach_image(materials: Materials, artefact: builder.Artefact, cache: Cache, progress: Progress | None) -> None:
+def _image_name(runtime: str, preload: tuple[str, ...]) -> str:
+    encode, boot = boot_sources(runtime)
+    digest = hashlib.sha256(f"{encode}\0{boot}\0{_driver_source(runtime)}".encode()).hexdigest()
+    return keys.image_name(guests.get(runtime), digest, preload)
+
+
+def _attach_image(materials: Materials, cache: Cache, progress: Progress | None) -> None:
     encode, boot = boot_sources(materials.runtime)
-    digest = hashlib.sha256(f"{encode}\0{boot}\0{_driver_source(materials.runtime)}".encode()).hexdigest()
-    name = keys.image_name(artefact.guest, digest, materials.preload)
+    name = _image_name(materials.runtime, materials.preload)
     for _ in range(3):
         try:
             fd = cache.open_checked(name)

@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from fastness._wasi import compiler
 from fastness.backends import materials as stock
@@ -63,7 +64,7 @@ class WasmBackend(Backend):
         self._progress = progress
         self._background = build_in_background
         self._running: dict[EngineProcess, int] = {}
-        self._checked_full = 0.0
+        self._known: dict[tuple[str, tuple[str, ...]], tuple[stock.Materials, float]] = {}
         self._closed = False
 
     async def probe(self) -> Probe:
@@ -96,9 +97,18 @@ class WasmBackend(Backend):
             if preload:
                 # An explicit preload is a promise that the modules are there, so only the whole module will do.
                 want = "full"
-        return await anyio.to_thread.run_sync(
+        # A thread is a slow way to look something up, and this is on the path of every run.
+        now = time.monotonic()
+        known = self._known.get((request.runtime, preload))
+        if known is not None:
+            held, checked = known
+            if held.variant == "full" or (want == "any" and now - checked < _CHECK_FULL_S):
+                return held
+        held = await anyio.to_thread.run_sync(
             partial(stock.get, request.runtime, preload, want, self._reporter(sink), self._background)
         )
+        self._known[request.runtime, preload] = (held, now)
+        return held
 
     def _reporter(self, sink: Sink | None) -> stock.Progress | None:
         if self._progress is not None or sink is None:
@@ -181,12 +191,14 @@ class WasmBackend(Backend):
     async def _run_once(
         self, request: RunRequest, staged: Staged, sink: Sink | None, want: str, began: float
     ) -> Report | None:
-        materials = await self._materials(request, want, sink)
-        pool = self._pool(materials, request.tenant)
-        engine = await pool.acquire()
+        with anyio.fail_after(_left(request, began)):
+            materials = await self._materials(request, want, sink)
+            pool = self._pool(materials, request.tenant)
+            engine = await pool.acquire()
         reusable = False
         try:
             self._running[engine] = engine.next_id()
+            request = _until(request, began)
             queued = time.monotonic() - began
             talk = await converse(engine, self._running[engine], request, staged, sink, "run", queued=queued)
             reusable = talk.reusable
@@ -234,6 +246,19 @@ class WasmBackend(Backend):
         for made in self._modules.values():
             os.close(made.module_fd)
         self._modules.clear()
+
+
+def _left(request: RunRequest, began: float) -> float | None:
+    """Seconds until the request's deadline; None where it has none."""
+    return None if request.deadline is None else max(request.deadline - (time.monotonic() - began), 0.001)
+
+
+def _until(request: RunRequest, began: float) -> RunRequest:
+    """The request with no more time than its deadline leaves, now that it starts."""
+    left = _left(request, began)
+    if left is None or left >= request.limits.wall_s:
+        return request
+    return msgspec.structs.replace(request, limits=msgspec.structs.replace(request.limits, wall_s=left))
 
 
 def _usable(engine: EngineProcess) -> bool:

@@ -124,10 +124,10 @@ class _Prover:
             canary.write_text(secret)
             report = await self._run(_request("f", str(canary).lstrip("/")))
             held = report.exit_code == _ENOENT and secret.encode() not in report.stdout
-        walls = "+landlock+seccomp" if "fs_confined" in outside else ""
+        walls = "+landlock+seccomp" if Guarantee.FS_CONFINED in outside else ""
         self.note(
             Guarantee.FS_CONFINED,
-            held and "fs_confined" in outside,
+            held and Guarantee.FS_CONFINED in outside,
             f"memory tree{walls}",
             "a file of this machine did not exist for the guest, and an engine could not open it either"
             if held and walls
@@ -136,7 +136,7 @@ class _Prover:
         )
         report = await self._run(_request("n"))
         held = any(d.operation == "sock_send" and d.code is DenialCode.WASI_REFUSED for d in report.denials)
-        walls = "+netns+seccomp" if "net_confined" in outside else ""
+        walls = "+netns+seccomp" if Guarantee.NET_CONFINED in outside else ""
         self.note(
             Guarantee.NET_CONFINED,
             held and bool(walls),
@@ -157,9 +157,9 @@ class _Prover:
         self.note(Guarantee.NO_SYSCALLS, held, "46 imports of preview 1", observed)
         self.note(
             Guarantee.NO_EXEC,
-            "no_exec" in outside,
+            Guarantee.NO_EXEC in outside,
             "seccomp",
-            "an engine could not start a program" if "no_exec" in outside else "an engine could start a program",
+            "an engine could not start a program" if Guarantee.NO_EXEC in outside else "an engine could start a program",
             "run on Linux with seccomp",
         )
 
@@ -179,7 +179,8 @@ async def probe(run: Run, pids: Callable[[], list[int]]) -> Probe:
         observations = await anyio.to_thread.run_sync(proof.prove_engine, sys.executable)
     except (OSError, FileNotFoundError) as error:
         prover.failures.append(_missing(error))
-    outside = proof.held_guarantees(observations) if observations else frozenset()
+    # The kernel package spells guarantees in lower case: it may not know this enum.
+    outside = frozenset(name.upper() for name in proof.held_guarantees(observations)) if observations else frozenset()
     if observations:
         try:
             await prover.guest()
@@ -190,7 +191,7 @@ async def probe(run: Run, pids: Callable[[], list[int]]) -> Probe:
                 ProbeFailure(guarantee="all", cause=str(error), remedy="see the cause; then run: fastness doctor")
             )
     for extra in sorted(outside - {p.guarantee for p in prover.proofs}):
-        mine = [o for o in observations if o.guarantee == extra]
+        mine = [o for o in observations if o.guarantee.upper() == extra]
         prover.proofs.append(Proof(extra, "seccomp and others", f"{len(mine)} attempts were refused"))
     proven = sorted({p.guarantee for p in prover.proofs} - {f.guarantee for f in prover.failures})
     return Probe(

@@ -106,6 +106,16 @@ def _patch_processes() -> None:
         os.system = system
 
 
+def _patch_exits() -> None:
+    """The artefact's own ``exit`` and ``quit`` end its session instead of raising, which no ``except`` would see."""
+
+    def leave(code: object = None) -> None:
+        raise SystemExit(code)
+
+    leave.__name__ = leave.__qualname__ = "exit"
+    builtins.exit = builtins.quit = leave
+
+
 def _read_request() -> bytes:
     parts = []
     while part := os.read(CHANNEL, 1 << 20):
@@ -256,6 +266,7 @@ def warm(preload: list[str]) -> None:
 
     _patch_event_loop()
     _patch_processes()
+    _patch_exits()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)
     for name in preload:

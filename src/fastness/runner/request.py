@@ -24,6 +24,9 @@ CODE_CAP = 12 << 20
 #: Bytes of standard input that one run may have.
 STDIN_CAP = 3 << 20
 _TEXTS_CAP = 512 << 10
+_DEFAULT_LIMITS = Limits()
+#: Bytes that arguments, variables and names may take together as JSON; the wire's head takes 1 MiB with all else.
+_HEAD_CAP = 960 << 10
 _ENTRY_SUFFIX = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".wasm": "wasi"}
 
 #: Names that callers may pass to ``run``.
@@ -42,7 +45,7 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     unknown = sorted(set(merged) - set(OPTIONS))
     if unknown:
         raise ConfigurationError(unknown[0], merged[unknown[0]], f"one of the options {', '.join(OPTIONS)}")
-    fields: dict[str, Any] = {"limits": _limits(merged)}
+    fields: dict[str, Any] = {"limits": _limits(options, _limits(defaults, Limits()))}
     fields.update(_what(code, merged))
     fields["args"] = _texts("args", merged.get("args", ()))
     fields["env"] = _env(merged.get("env", {}))
@@ -59,6 +62,7 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     fields["fresh"] = _flag("fresh", merged.get("fresh", False))
     fields["filename"] = _filename(merged.get("filename") or fields.pop("_filename", ""))
     fields.pop("_filename", None)
+    _check_head(fields)
     for name in ("work", "image", "packages"):
         if merged.get(name):
             raise ConfigurationError(name, merged[name], "nothing yet: no tier of this version uses it")
@@ -111,10 +115,17 @@ def _entry(entry: Any, runtime: str | None) -> dict[str, Any]:
     if runtime == "wasi":
         return {"module": data, "runtime": "wasi", "_filename": name}
     try:
-        text = data.decode("utf-8")
+        # A mark at the start of a file says how it is encoded and is no part of the source.
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigurationError("entry", str(path), "a file in UTF-8") from None
     return {"code": _code(text), "runtime": runtime, "_filename": name}
+
+
+def with_code(base: RunRequest, code: Any) -> RunRequest:
+    """The request of a call that says nothing but its code, over checked defaults.  Raises ConfigurationError."""
+    made: RunRequest = msgspec.structs.replace(base, code=_code(code))
+    return made
 
 
 def _code(code: Any) -> str:
@@ -122,6 +133,8 @@ def _code(code: Any) -> str:
         raise ConfigurationError("code", type(code).__name__, "source text as str")
     if len(code) > CODE_CAP:
         raise ConfigurationError("code", f"{len(code)} characters", f"at most {CODE_CAP} bytes")
+    if code.isascii():
+        return code
     try:
         size = len(code.encode("utf-8"))
     except UnicodeEncodeError as error:
@@ -132,30 +145,36 @@ def _code(code: Any) -> str:
     return code
 
 
-def _limits(merged: Mapping[str, Any]) -> Limits:
-    limits = merged.get("limits")
-    if limits is None:
-        limits = Limits()
-    elif isinstance(limits, Mapping):
-        unknown = sorted(set(limits) - set(Limits.__struct_fields__))
-        if unknown:
-            raise ConfigurationError(f"limits.{unknown[0]}", limits[unknown[0]], ", ".join(Limits.__struct_fields__))
-        limits = Limits(**limits)
-    elif not isinstance(limits, Limits):
-        raise ConfigurationError("limits", limits, "a fastness.Limits or a dict of its fields")
+def _limits(given: Mapping[str, Any], limits: Limits) -> Limits:
+    """
+    ``limits`` with what one layer of settings (the sandbox's, then the call's) changes.
+
+    A dict changes the fields that it names and keeps the others; a ``Limits`` names them all.
+    """
     changes: dict[str, Any] = {}
-    if merged.get("timeout") is not None:
-        changes["wall_s"] = _seconds("timeout", merged["timeout"])
-        # A caller who grants more time means the processor's too.
-        changes["cpu_s"] = max(limits.cpu_s, changes["wall_s"])
-    if merged.get("memory") is not None:
-        changes["memory"] = parse_size(merged["memory"], "memory")
+    named = given.get("limits")
+    if isinstance(named, Limits):
+        limits = named
+    elif isinstance(named, Mapping):
+        unknown = sorted(set(named) - set(Limits.__struct_fields__), key=str)
+        if unknown:
+            raise ConfigurationError(f"limits.{unknown[0]}", named[unknown[0]], ", ".join(Limits.__struct_fields__))
+        changes.update(named)
+    elif named is not None:
+        raise ConfigurationError("limits", named, "a fastness.Limits or a dict of its fields")
+    if given.get("memory") is not None:
+        changes["memory"] = parse_size(given["memory"], "memory")
+    timed = given.get("timeout") is not None
+    if timed:
+        changes["wall_s"] = _seconds("timeout", given["timeout"])
+        # A caller who grants more time means the processor's too, unless they say otherwise.
+        changes.setdefault("cpu_s", max(limits.cpu_s, changes["wall_s"]))
     if not changes:
         return limits
     try:
         replaced: Limits = msgspec.structs.replace(limits, **changes)
     except ConfigurationError as error:
-        name = {"wall_s": "timeout", "cpu_s": "timeout"}.get(error.field, error.field)
+        name = "timeout" if timed and error.field in ("wall_s", "cpu_s") else error.field
         raise ConfigurationError(name, error.value, error.allowed) from None
     return replaced
 
@@ -195,6 +214,16 @@ def _env(env: Any) -> dict[str, str]:
     if sum(len(n) + len(v) for n, v in checked.items()) > _TEXTS_CAP:
         raise ConfigurationError("env", f"{len(checked)} variables", f"at most {_TEXTS_CAP} characters in all")
     return checked
+
+
+def _check_head(fields: Mapping[str, Any]) -> None:
+    """What travels in a frame's head must fit it, escaped as JSON; the largest part is named."""
+    names = [name for name in ("args", "env", "command", "preload", "preopens") if fields.get(name)]
+    sizes = {name: len(msgspec.json.encode(fields[name])) for name in names}
+    if sum(sizes.values()) > _HEAD_CAP:
+        worst = max(sizes, key=sizes.__getitem__)
+        shown = f"{sizes[worst]} bytes as JSON"
+        raise ConfigurationError(worst, shown, f"at most {_HEAD_CAP} bytes with {', '.join(sizes)} together")
 
 
 def _stdin(stdin: Any) -> bytes:

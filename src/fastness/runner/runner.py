@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,6 +26,8 @@ from fastness.tier import Probe, Tier
 
 #: Total bytes of inputs above which reading them is worth a thread.
 _INLINE = 1 << 16
+#: Seconds past a run's deadline after which its backend is no longer waited for.
+_DEADLINE_SLACK_S = 0.5
 
 
 class Runner:
@@ -97,10 +100,12 @@ class Runner:
     async def run(self, request: RunRequest) -> RunResult:
         """Run a request in a clean guest.  Raises what the host could not do; what the guest did is in the result."""
         if request.deadline is None:
-            return await self._run(request)
+            return await self._run(request, None)
         try:
-            with anyio.fail_after(request.deadline):
-                return await self._run(request)
+            # The backend keeps the deadline, so that a run that is under way tells what it has done; this is for
+            # what comes before it, and for a backend that does not come back.
+            with anyio.fail_after(request.deadline + _DEADLINE_SLACK_S):
+                return await self._run(request, time.monotonic() + request.deadline)
         except TimeoutError:
             return RunResult(
                 outcome=Outcome(OutcomeKind.TIMEOUT, f"the deadline of {request.deadline:g} s passed"),
@@ -110,10 +115,15 @@ class Runner:
                 run_id=_run_id(),
             )
 
-    async def _run(self, request: RunRequest) -> RunResult:
+    async def _run(self, request: RunRequest, ends: float | None) -> RunResult:
         backend, probe = await self.plan(request.tier)
         _check_runtime(backend, request)
         staged = await self.stage(request)
+        if ends is not None:
+            left = ends - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            request = msgspec.structs.replace(request, deadline=left)
         run_id = _run_id()
         sink: Sink | None = request.on_event
         if not backend.sandboxed:

@@ -67,8 +67,10 @@ def read_file(path: str | os.PathLike[str], room: int) -> bytes:
         if getattr(error, "errno", None) == errno.ELOOP:
             raise StagingError(str(path), "it is a symbolic link; name the file that it leads to") from None
         raise StagingError(str(path), _reason(error)) from None
-    with os.fdopen(descriptor, "rb") as stream:
-        return _read_regular(stream.fileno(), str(path), room)
+    try:
+        return _read_regular(descriptor, str(path), room)
+    finally:
+        os.close(descriptor)
 
 
 def _read_regular(descriptor: int, shown: str, room: int) -> bytes:

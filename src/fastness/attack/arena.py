@@ -1,0 +1,165 @@
+"""
+What an attack finds: secrets to steal, doors to knock on, and a way in, fresh for each attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from fastness.attack.listener import Listener
+from fastness.attack.model import Effect
+from fastness.attack.outside import Bare, Outside
+from fastness.runs import RunResult
+
+if TYPE_CHECKING:
+    from fastness.sync import Sandbox
+
+#: The variable of this process that holds a secret while an attempt runs.
+VARIABLE = "FASTNESS_ATTACK_SECRET"
+#: Guests have a /tmp of their own, where a missing file is no refusal; this one they never have.
+_PLACE = "/var/tmp"
+
+
+class Arena:
+    """
+    One attempt's surroundings.
+
+    ``token`` is the secret.  It is in ``secret_file``, in ``home/.ssh/id_ed25519`` and in the environment of this
+    process.  ``mark_file`` is a path of this machine that does not exist yet.  ``box`` is a sandbox in the tier under
+    attack and ``outside`` runs programs where nothing stops them.
+    """
+
+    def __init__(self, tier: str, box: Sandbox) -> None:
+        self.tier = tier
+        self.box = box
+        self.token = "canary-" + secrets.token_hex(12)
+        self.folder = Path(tempfile.mkdtemp(prefix="fastness-attack-", dir=_PLACE if os.access(_PLACE, os.W_OK) else None))
+        self.home = self.folder / "home"
+        self.work = self.folder / "work"
+        self.secret_file = self.folder / "secret.txt"
+        self.mark_file = self.folder / "mark"
+        self._listeners: list[Listener] = []
+        self._victims: list[subprocess.Popen[bytes]] = []
+        (self.home / ".ssh").mkdir(parents=True)
+        (self.home / ".ssh" / "id_ed25519").write_text(self.token)
+        self.work.mkdir()
+        self.secret_file.write_text(self.token)
+        os.environ[VARIABLE] = self.token
+        self.outside = Outside(
+            self.work, {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), VARIABLE: self.token}
+        )
+
+    # what programs are told
+
+    def python(self, body: str, **more: Any) -> str:
+        """A Python program that knows where the secrets are, by the names of this class's attributes in capitals."""
+        lines = [f"{name} = {value!r}" for name, value in {**self._facts(), **more}.items()]
+        return "\n".join((*lines, body.strip("\n"), ""))
+
+    def javascript(self, body: str, **more: Any) -> str:
+        """As :meth:`python`, in JavaScript."""
+        lines = [f"const {name} = {json.dumps(value)};" for name, value in {**self._facts(), **more}.items()]
+        return "\n".join((*lines, body.strip("\n"), ""))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "SECRET_FILE": str(self.secret_file),
+            "MARK_FILE": str(self.mark_file),
+            "HOME": str(self.home),
+            "VARIABLE": VARIABLE,
+        }
+
+    # ways in
+
+    def run(self, code: str, **options: Any) -> RunResult:
+        """A program in the tier under attack."""
+        return self.box.run(code, **{"timeout": 10, **options})
+
+    def module(self, wasm: bytes, **options: Any) -> RunResult:
+        """A WASI command module in the tier under attack."""
+        return self.box.run(module=wasm, **{"timeout": 10, **options})
+
+    def listen(self) -> Listener:
+        """A TCP and a UDP socket of this machine that note who comes."""
+        listener = Listener()
+        self._listeners.append(listener)
+        return listener
+
+    def victim(self) -> subprocess.Popen[bytes]:
+        """A process of this user that does nothing, to be ended by somebody who may not."""
+        process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"], start_new_session=True)
+        self._victims.append(process)
+        return process
+
+    # what came of it
+
+    def leaked(self, ran: RunResult | Bare) -> Effect:
+        """Whether the secret is in anything that the program could send out."""
+        result = ran if isinstance(ran, RunResult) else None
+        for name, data in _channels(ran):
+            if self.token.encode() in data:
+                return Effect(True, f"the secret came out by {name}", result)
+        return Effect(False, f"no channel carried the secret{_ending(ran)}", result)
+
+    def marked(self, ran: RunResult | Bare) -> Effect:
+        """Whether the program made the file at ``mark_file``."""
+        result = ran if isinstance(ran, RunResult) else None
+        if os.path.lexists(self.mark_file):
+            return Effect(True, "a file appeared outside", result)
+        return Effect(False, f"no file appeared outside{_ending(ran)}", result)
+
+    def said(self, ran: RunResult | Bare, word: str, what: str) -> Effect:
+        """Whether the program printed ``word``, which it prints only once it has done ``what``."""
+        result = ran if isinstance(ran, RunResult) else None
+        if word.encode() in ran.stdout_bytes:
+            return Effect(True, f"it {what}", result)
+        return Effect(False, f"it never {what}{_ending(ran)}", result)
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.environ.pop(VARIABLE, None)
+        for listener in self._listeners:
+            listener.close()
+        for process in self._victims:
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _channels(ran: RunResult | Bare) -> Iterable[tuple[str, bytes]]:
+    yield "stdout", ran.stdout_bytes
+    yield "stderr", ran.stderr_bytes
+    if isinstance(ran, Bare):
+        for path in ran.folder.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                yield "a file", path.read_bytes()
+        return
+    yield "value", repr(ran.value).encode("utf-8", "backslashreplace")
+    yield "value_repr", (ran.value_repr or "").encode("utf-8", "backslashreplace")
+    yield "outcome", ran.outcome.detail.encode("utf-8", "backslashreplace")
+    for name, file in ran.files.items():
+        yield "a file's name", name.encode("utf-8", "backslashreplace")
+        yield "a file", file.read()
+
+
+def _ending(ran: RunResult | Bare) -> str:
+    """How the program ended, for the reader of ``-v``."""
+    if isinstance(ran, RunResult):
+        detail = f": {ran.outcome.detail[:160]}" if ran.outcome.detail else ""
+        return f" ({ran.outcome.kind.value}{detail})"
+    last = ran.stderr_bytes.decode("utf-8", "replace").strip().splitlines()[-1:]
+    return f" (status {ran.status}{': ' + last[0][:160] if last else ''})"

@@ -1,0 +1,34 @@
+"""
+Reads the environment variables of the process that runs it.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import os
+
+print(dict(os.environ), os.environ.get(VARIABLE))
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    return arena.leaked(arena.run(arena.python(CODE)))
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    return arena.leaked(arena.outside.run(arena.python(CODE)))
+
+
+ATTACK = Attack(
+    id="environment.read_variables",
+    claim=Claim(Guarantee.ENV_SCRUBBED, "A guest sees only the variables that were passed."),
+    tiers={"wasm": Expect(Layer.ABSENT)},
+    attack=attack,
+    control=control,
+)

@@ -1,0 +1,57 @@
+"""
+Names result files so that a careless collector writes them elsewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import os
+
+for name in ('../mark', '..\\\\mark', 'a/../../mark', '/mark', 'C:mark', '~', '\\x1b[2J', MARK_FILE.replace('/', '\\\\')):
+    try:
+        os.makedirs('a', exist_ok=True)
+        open(name, 'w').write('x')
+    except OSError as error:
+        print(repr(name), error)
+"""
+#: What a careless collector does: it joins the folder with names that the program gives.
+NAIVE = """
+import os
+
+name = '../mark'
+open(os.path.join(os.getcwd(), name), 'w').write('x')
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier; the results are saved as a caller would save them."""
+    result = arena.run(arena.python(CODE))
+    folder = arena.folder / "saved"
+    before = _everything(arena)
+    written = result.files.save(folder)
+    strays = [path for path in _everything(arena) - before if path != folder and folder not in path.parents]
+    return Effect(bool(strays), f"{len(written)} files were saved, {len(strays)} of them elsewhere")
+
+
+def control(arena: Arena) -> Effect:
+    """A collector that trusts names."""
+    return arena.marked(arena.outside.run(NAIVE))
+
+
+def _everything(arena: Arena) -> set[Path]:
+    return set(arena.folder.rglob("*"))
+
+
+ATTACK = Attack(
+    id="files.results_with_bad_names",
+    claim=Claim(Guarantee.FS_CONFINED, "The names of results cannot lead out of the folder that they are saved in."),
+    tiers={"wasm": Expect(Layer.HOST)},
+    attack=attack,
+    control=control,
+)

@@ -1,0 +1,35 @@
+"""
+Takes memory without end.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+held = []
+for _ in range(25):
+    held.append(bytearray(b'x') * (8 << 20))
+print('HELD', sum(map(len, held)))
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    return arena.said(arena.run(arena.python(CODE), memory="64M"), "HELD", "held 200 MiB")
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    return arena.said(arena.outside.run(arena.python(CODE)), "HELD", "held 200 MiB")
+
+
+ATTACK = Attack(
+    id="limits.memory",
+    claim=Claim(Guarantee.MEM_CAP, "Memory past the limit is refused."),
+    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("memory",))},
+    attack=attack,
+    control=control,
+)

@@ -1,0 +1,44 @@
+"""
+Connects by way of asyncio's event loop.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import asyncio
+
+
+async def knock():
+    _, writer = await asyncio.open_connection('127.0.0.1', PORT)
+    writer.close()
+
+
+asyncio.run(knock())
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    door = arena.listen()
+    result = arena.run(arena.python(CODE, PORT=door.port))
+    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked", result)
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    door = arena.listen()
+    arena.outside.run(arena.python(CODE, PORT=door.port))
+    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked")
+
+
+ATTACK = Attack(
+    id="network.asyncio",
+    claim=Claim(Guarantee.NET_CONFINED, "An event loop opens no way out either."),
+    tiers={"wasm": Expect(Layer.GUEST, "unsupported")},
+    attack=attack,
+    control=control,
+)

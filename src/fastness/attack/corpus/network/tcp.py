@@ -1,0 +1,40 @@
+"""
+Connects to a server on this machine.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import socket
+
+client = socket.socket()
+client.connect(('127.0.0.1', PORT))
+client.sendall(b'hello')
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    door = arena.listen()
+    result = arena.run(arena.python(CODE, PORT=door.port))
+    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked", result)
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    door = arena.listen()
+    arena.outside.run(arena.python(CODE, PORT=door.port))
+    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked")
+
+
+ATTACK = Attack(
+    id="network.tcp",
+    claim=Claim(Guarantee.NET_CONFINED, "No TCP connection can be made, not even to this machine."),
+    tiers={"wasm": Expect(Layer.GUEST, "unsupported")},
+    attack=attack,
+    control=control,
+)

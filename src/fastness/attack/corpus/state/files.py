@@ -1,0 +1,51 @@
+"""
+Leaves files for whoever runs next.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+FIRST = """
+import os, tempfile
+
+for folder in ('.', tempfile.gettempdir(), os.path.expanduser('~')):
+    try:
+        open(os.path.join(folder, 'fastness-left'), 'w').write(TOKEN)
+    except OSError as error:
+        print(error)
+"""
+SECOND = """
+import os, tempfile
+
+for folder in ('.', tempfile.gettempdir(), os.path.expanduser('~')):
+    try:
+        path = os.path.join(folder, 'fastness-left')
+        print(open(path).read())
+        os.unlink(path)
+    except OSError as error:
+        print(error)
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier: the first run leaves something, the second looks for it."""
+    arena.run(arena.python(FIRST, TOKEN=arena.token))
+    return arena.leaked(arena.run(arena.python(SECOND)))
+
+
+def control(arena: Arena) -> Effect:
+    """The same two programs in one interpreter."""
+    bare = arena.outside.in_process(arena.python(FIRST, TOKEN=arena.token), arena.python(SECOND))
+    return arena.leaked(bare)
+
+
+ATTACK = Attack(
+    id="state.files",
+    claim=Claim(Guarantee.ADDRESS_SPACE, "Nothing that a run writes is there in the next, in any folder."),
+    tiers={"wasm": Expect(Layer.FRESH)},
+    attack=attack,
+    control=control,
+)

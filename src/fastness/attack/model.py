@@ -1,0 +1,146 @@
+"""
+What an attack is, and what may come of one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from fastness.tier import Guarantee
+
+if TYPE_CHECKING:
+    from fastness.attack.arena import Arena
+    from fastness.runs import RunResult
+
+
+class Layer(enum.Enum):
+    """What is expected to stop an attack.  Closed."""
+
+    #: A refusal that the host recorded: a row of ``denials`` of the WASI layer.
+    WASI = "wasi"
+    #: A refusal inside the guest, before the host saw anything: a claimed row of ``denials``.
+    GUEST = "guest"
+    #: A limit: the outcome names it.
+    LIMIT = "limit"
+    #: What the attack needs does not exist in the guest; nothing had to be refused.
+    ABSENT = "absent"
+    #: Each run starts from clean memory.
+    FRESH = "fresh"
+    #: The engine process: what happened inside ended there.
+    ENGINE = "engine"
+    #: A check on the way out: by the reader of frames, the collector of files, or the command line.
+    HOST = "host"
+
+
+class Verdict(enum.Enum):
+    """What came of an attack.  Closed.  Only ``held`` and ``skipped`` are good."""
+
+    #: The effect did not happen, for the stated reason, and it did happen in the control.
+    HELD = "held"
+    #: The effect happened.
+    ESCAPED = "escaped"
+    #: The effect did not happen in the control either, so nothing is proven.
+    VOID = "void"
+    #: The effect did not happen, but not for the stated reason: what we say about it is wrong.
+    UNEXPECTED = "unexpected"
+    #: Not run, for a stated reason.
+    SKIPPED = "skipped"
+
+    @property
+    def good(self) -> bool:
+        """Whether the suite may pass with it."""
+        return self in (Verdict.HELD, Verdict.SKIPPED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """The guarantee that an attack tests, and what we say about it, in one sentence."""
+
+    guarantee: Guarantee
+    says: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expect:
+    """
+    How one tier stops an attack.
+
+    ``layer`` is what stops it; ``code`` is the ``DenialCode`` value of the row that must be there, for layers that
+    record one; ``outcomes`` are the ``OutcomeKind`` values that the run may end with.
+    """
+
+    layer: Layer
+    code: str | None = None
+    outcomes: tuple[str, ...] = ("ok", "guest_error")
+
+    def __post_init__(self) -> None:
+        if (self.layer in (Layer.WASI, Layer.GUEST)) != (self.code is not None):
+            raise ValueError("a denial code goes with the layers that record denials, and with no other")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effect:
+    """
+    What an attempt did, as seen from outside the guest.
+
+    ``happened`` is whether the attacker got what they were after; ``seen`` says what was observed, in one sentence;
+    ``result`` is the run's, where a sandbox ran it.
+    """
+
+    happened: bool
+    seen: str
+    result: RunResult | None = None
+
+
+class Skip(Exception):
+    """Raised by an attack that cannot be tried here; the message is the reason."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attack:
+    """
+    One attack.
+
+    ``attack`` tries for an effect inside a tier and ``control`` tries for the same effect where nothing stops it; both
+    observe it from outside.  ``tiers`` has an entry for each tier that the attack applies to.
+    ``slow`` attacks take more than about two seconds.
+    """
+
+    id: str
+    claim: Claim
+    tiers: Mapping[str, Expect]
+    attack: Callable[[Arena], Effect]
+    control: Callable[[Arena], Effect]
+    slow: bool = False
+
+    def __post_init__(self) -> None:
+        family, _, name = self.id.partition(".")
+        if not family or not name or not self.claim.says.endswith("."):
+            raise ValueError(f"{self.id}: an id is family.name, and a claim is a sentence")
+
+    @property
+    def family(self) -> str:
+        """The part of the id before the dot; also the folder that the attack's file is in."""
+        return self.id.partition(".")[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """
+    One attack against one tier.
+
+    ``stopped_by`` says what was seen to stop it; ``detail`` says why a verdict is not ``held``; ``seen`` and
+    ``control`` say what was observed inside and in the control.
+    """
+
+    attack: Attack
+    tier: str
+    verdict: Verdict
+    stopped_by: str = ""
+    detail: str = ""
+    seen: str = ""
+    control: str = ""
+    seconds: float = 0.0

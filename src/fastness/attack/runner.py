@@ -1,0 +1,93 @@
+"""
+Runs attacks against a tier, each with its control, and judges.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Effect, Expect, Layer, Outcome, Skip, Verdict
+from fastness.errors import FastnessError
+
+if TYPE_CHECKING:
+    from fastness.sync import Sandbox
+
+
+def run(attacks: Iterable[Attack], tier: str, box: Sandbox, *, quick: bool = False) -> Iterator[Outcome]:
+    """One outcome for each attack that applies to ``tier``, as it comes."""
+    for attack in attacks:
+        expect = attack.tiers.get(tier)
+        if expect is None:
+            continue
+        if quick and attack.slow:
+            yield Outcome(attack, tier, Verdict.SKIPPED, detail="slow; left out by --quick")
+            continue
+        began = time.monotonic()
+        outcome = judge(attack, expect, tier, box)
+        yield Outcome(
+            attack,
+            tier,
+            outcome.verdict,
+            outcome.stopped_by,
+            outcome.detail,
+            outcome.seen,
+            outcome.control,
+            time.monotonic() - began,
+        )
+
+
+def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox) -> Outcome:
+    """Run one attack and its control, each in an arena of its own."""
+    try:
+        inside = _attempt(attack.attack, tier, box)
+    except Skip as reason:
+        return Outcome(attack, tier, Verdict.SKIPPED, detail=str(reason))
+    except Exception as error:  # noqa: BLE001  # whatever went wrong is the verdict, and the next attack follows
+        return Outcome(attack, tier, Verdict.UNEXPECTED, detail=f"it could not be tried: {_words(error)}")
+    try:
+        control = _attempt(attack.control, tier, box)
+    except Exception as error:  # noqa: BLE001  # as above
+        detail = f"the control could not be tried: {_words(error)}"
+        return Outcome(attack, tier, Verdict.VOID, detail=detail, seen=inside.seen)
+    seen, shown = inside.seen, control.seen
+    if inside.happened:
+        return Outcome(attack, tier, Verdict.ESCAPED, detail=inside.seen, seen=seen, control=shown)
+    if not control.happened:
+        return Outcome(attack, tier, Verdict.VOID, detail=f"the control failed: {control.seen}", seen=seen, control=shown)
+    wrong, by = explain(inside, expect)
+    verdict = Verdict.UNEXPECTED if wrong else Verdict.HELD
+    return Outcome(attack, tier, verdict, by, wrong, seen, shown)
+
+
+def _attempt(attempt: Callable[[Arena], Effect], tier: str, box: Sandbox) -> Effect:
+    with Arena(tier, box) as arena:
+        return attempt(arena)
+
+
+def _words(error: Exception) -> str:
+    """An error of ours has the whole story in its message; for any other its kind is needed too."""
+    return str(error) if isinstance(error, FastnessError) else f"{type(error).__name__}: {error}"
+
+
+def explain(inside: Effect, expect: Expect) -> tuple[str, str]:
+    """(what differs from what was stated, what stopped it); the first is empty where nothing differs."""
+    result = inside.result
+    if result is None:
+        stated = expect.layer in (Layer.HOST, Layer.ENGINE, Layer.FRESH)
+        return ("" if stated else f"there is no result to show what stopped it: {inside.seen}"), expect.layer.value
+    kind = result.outcome.kind.value
+    if kind not in expect.outcomes:
+        return f"the run ended as {kind} ({result.outcome.detail}), not {' or '.join(expect.outcomes)}", kind
+    if expect.layer is Layer.LIMIT:
+        return "", f"limit: {kind}"
+    if expect.code is None:
+        return "", expect.layer.value
+    rows = [row for row in result.denials if row.claimed == (expect.layer is Layer.GUEST)]
+    for row in rows:
+        if row.code.value == expect.code:
+            return "", f"{row.layer}: {row.code.value}" + (" (claimed)" if row.claimed else "")
+    had = ", ".join(f"{row.operation} {row.code.value} ({row.layer})" for row in result.denials) or "none"
+    return f"no {expect.layer.value} row with the code {expect.code}; rows: {had}", ""

@@ -1,0 +1,65 @@
+"""
+``fastness bench``: the figures of ``SPECIFICATION.md``, measured here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+
+import msgspec
+
+from fastness.bench.measure import PARTS
+from fastness.bench.rows import Row
+from fastness.cli import exits
+from fastness.cli.console import err, stdout_console, table
+
+
+def bench(*, as_json: bool, quick: bool) -> int:
+    """Measure, show, and say which promises hold.  Exit code 0 whatever the figures: a busy machine is no error."""
+    rows: list[Row] = []
+    for name, part in PARTS.items():
+        if not as_json:
+            err(f"measuring {name} ...")
+        rows += part(quick)
+    if as_json:
+        found = [{**msgspec.to_builtins(row), "kept": row.kept} for row in rows]
+        print(json.dumps({"schema": 1, "machine": _machine(), "rows": found}))
+        return exits.OK
+    shown = table("what", "p50", "p99", "ratio", "to", "promise", "kept", wrap=("what", "to"))
+    for row in rows:
+        shown.add_row(
+            row.name, _number(row.value, row.unit), _number(row.p99, row.unit), _ratio(row.ratio),
+            row.against or row.note, _promise(row), {True: "yes", False: "NO", None: ""}[row.kept],
+        )  # fmt: skip
+    stdout_console().print(shown)
+    print(_machine())
+    broken = [row.name for row in rows if row.kept is False]
+    if broken:
+        print(f"not kept in this run: {', '.join(broken)}", file=sys.stderr)
+    return exits.OK
+
+
+def _machine() -> str:
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    cores = len(os.sched_getaffinity(0))
+    return f"{platform.machine()}, {cores} cores, kernel {platform.release()}, Python {platform.python_version()}, load {load}"
+
+
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{digits}f}{'' if unit.startswith('/') else ' '}{unit}".rstrip()
+
+
+def _ratio(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.3f}" if ratio < 1 else f"{ratio:.2f}"
+
+
+def _promise(row: Row) -> str:
+    if row.promise is None:
+        return ""
+    return f"{'at least' if row.at_least else 'at most'} {row.promise:g}"
