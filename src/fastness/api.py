@@ -17,6 +17,7 @@ from fastness.runner import request as requests
 from fastness.runner.runner import Runner, result
 from fastness.runs import RunRequest, RunResult
 from fastness.tier import Probe, Tier
+from fastness.waiting import LoopWaiting, Waiting
 
 
 def _check_count(name: str, value: Any, low: int, high: int) -> None:
@@ -43,6 +44,7 @@ class AsyncSandbox:
         pool: int = 0,
         engines: int | None = None,
         _make: Any = None,
+        _waiting: Waiting | None = None,
         **defaults: Any,
     ) -> None:
         unknown = sorted(set(defaults) - set(requests.OPTIONS))
@@ -56,7 +58,8 @@ class AsyncSandbox:
         self._defaults = {name: value for name, value in defaults.items() if value is not None}
         self._pool = pool
         self._engines = engines
-        self._runner = Runner(_make or self._backend)
+        self._waiting = _waiting or LoopWaiting()
+        self._runner = Runner(_make or self._backend, self._waiting)
         # Mistakes in the defaults are told here, where they were written.
         what = ("entry", "module", "command", "runtime")
         plain = {name: value for name, value in self._defaults.items() if name not in what}
@@ -64,7 +67,7 @@ class AsyncSandbox:
         self._base = msgspec.structs.replace(base, tier=self._tier) if plain == self._defaults else None
 
     def _backend(self, tier: Tier) -> Backend:
-        return registry.make(tier, engines=self._engines)
+        return registry.make(tier, engines=self._engines, waiting=self._waiting)
 
     def _request(self, code: Any, options: dict[str, Any]) -> RunRequest:
         if not options and self._base is not None:

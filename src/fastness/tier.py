@@ -63,7 +63,7 @@ class Tier(enum.StrEnum):
         if isinstance(name, Tier):
             return name
         try:
-            return cls(name)
+            return cls(str(name))
         except ValueError:
             raise ConfigurationError("tier", name, ", ".join(t.value for t in cls)) from None
 

@@ -54,7 +54,7 @@ class LibraryFile(NamedTuple):
 
 class Artefact:
     """
-    A guest that is ready to load.  The descriptors belong to the holder: call :meth:`close`, or use as a context manager.
+    A guest that is ready to load.  The descriptors belong to the holder: :meth:`close` it, or use it as a context.
 
     ``fd`` has the native code and was checked through itself; load it with ``settings`` from
     ``/proc/self/fd/N``.  ``name`` is its entry's name, for messages.
@@ -277,9 +277,7 @@ def compile_guest(
             most=GUEST_CODE_BYTES,
         )
         try:
-            compilation.wait(
-                GUEST_COMPILE_S, cancel, lambda elapsed: say(variant, elapsed, estimate, disk, message)
-            )
+            compilation.wait(GUEST_COMPILE_S, cancel, lambda elapsed: say(variant, elapsed, estimate, disk, message))
         except InvalidModule as error:
             raise BackendError(
                 f"compiling {guest.name}", error, f"pip install --force-reinstall {guest.distribution}=={guest.version}"

@@ -43,7 +43,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class DamagedEntry(Exception):
-    """An entry was not what its record says; it has been removed and can be made again.  ``why`` says what was wrong."""
+    """An entry was not what its record says; it was removed and can be made again.  ``why`` says what was wrong."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{name}: {why}")
@@ -52,7 +52,7 @@ class DamagedEntry(Exception):
 
 
 class Entry:
-    """What an entry's record says: ``name``, ``size`` in bytes, ``digest`` (see :mod:`~fastness._wasi.digest`), ``info``."""
+    """An entry's record: ``name``, ``size`` in bytes, ``digest`` (see :mod:`~fastness._wasi.digest`), ``info``."""
 
     __slots__ = ("digest", "info", "name", "size")
 
@@ -132,9 +132,9 @@ class Cache:
         """
         Make an entry: ``writer`` gets a read-write descriptor of an empty file and fills it.
 
-        The caller holds the lock of ``name``.  Nothing is visible under it before the file and its record are complete and on disk.  What ``writer``
-        raises comes through and leaves nothing; an ``OSError`` of the disk becomes
-        :class:`~fastness.errors.BackendError` with the path and the fix.
+        The caller holds the lock of ``name``.  Nothing is visible under it before the file and its record are
+        complete and on disk.  What ``writer`` raises comes through and leaves nothing; an ``OSError`` of the disk
+        becomes :class:`~fastness.errors.BackendError` with the path and the fix.
         """
         _check_name(name)
         step = f"writing {os.path.join(self.path, name)}"

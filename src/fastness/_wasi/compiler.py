@@ -39,7 +39,12 @@ GUEST_COMPILE_S = 900.0
 
 _POLL_S = 0.1
 _REPORT_CAP = 16 << 10
-_BOOT = "import sys;sys.path.insert(0,sys.argv[1]);from fastness._wasi.compile_child import main;sys.exit(main(sys.argv[2]))"
+_BOOT = (
+    "import sys\n"
+    "sys.path.insert(0,sys.argv[1])\n"
+    "from fastness._wasi.compile_child import main\n"
+    "sys.exit(main(sys.argv[2]))\n"
+)
 
 
 #: A user's module is compiled by few threads: each takes address space, which is capped.

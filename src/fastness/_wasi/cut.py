@@ -47,7 +47,8 @@ def _scanner(unchanged: int) -> re.Pattern[bytes]:
     if high := min(unchanged >> 7, 0x80):
         # Numbers of one byte, or of two of which the second is below `high`, be they padded to five bytes or not.
         short, padded = high - 1, 0x80 + high - 1
-        parts.insert(2, rb"\x10(?:[\x00-\x7f]|[\x80-\xff](?:[\x00-\x%02x]|[\x80-\x%02x]\x80\x80\x00))" % (short, padded))
+        near = rb"\x10(?:[\x00-\x7f]|[\x80-\xff](?:[\x00-\x%02x]|[\x80-\x%02x]\x80\x80\x00))" % (short, padded)
+        parts.insert(2, near)
     return re.compile(rb"(?:" + rb"|".join(parts) + rb")*+")
 
 
@@ -90,7 +91,7 @@ def drop_functions(data: bytes, trap: AbstractSet[int], skip: AbstractSet[int]) 
     reader = Reader(data, *where[wasmbin.FUNCTION])
     types = [reader.u32() for _ in range(reader.count())]
     numbers = _Numbers(types, imports, trap, skip)
-    bodies = _bodies(data, where[wasmbin.CODE], numbers, imports + min(min(trap), min(skip, default=1 << 32)))
+    bodies = _bodies(data, where[wasmbin.CODE], numbers, imports + min(trap | skip))
     parts: list[tuple[int, bytes]] = []
     for section, (start, end) in where.items():
         reader = Reader(data, start, end)

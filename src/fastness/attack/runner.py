@@ -56,7 +56,9 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox) -> Outcome:
     if inside.happened:
         return Outcome(attack, tier, Verdict.ESCAPED, detail=inside.seen, seen=seen, control=shown)
     if not control.happened:
-        return Outcome(attack, tier, Verdict.VOID, detail=f"the control failed: {control.seen}", seen=seen, control=shown)
+        return Outcome(
+            attack, tier, Verdict.VOID, detail=f"the control failed: {control.seen}", seen=seen, control=shown
+        )
     wrong, by = explain(inside, expect)
     verdict = Verdict.UNEXPECTED if wrong else Verdict.HELD
     return Outcome(attack, tier, verdict, by, wrong, seen, shown)

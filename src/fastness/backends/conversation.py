@@ -7,9 +7,8 @@ Everything read here was written by a guest or by an engine that a guest may hav
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anyio
 import msgspec
 
 from fastness.backends.base import Report, Sink, Staged
@@ -20,8 +19,13 @@ from fastness.runner.staging import check_path
 from fastness.runs import Changes, Denial, DenialCode, File, Files, Outcome, OutcomeKind, RunRequest, Usage
 from fastness.wire import messages as m
 
+if TYPE_CHECKING:
+    from fastness.waiting import Limit, Waiting
+
 #: Seconds that a cancelled run's engine has to answer before it is ended.
 _CANCEL_S = 0.1
+#: Seconds that moving files to or from an engine may take.
+_TRANSFER_S = 30.0
 _ENOSPC = 51
 _SIMPLE = {
     "deadline": OutcomeKind.TIMEOUT,
@@ -115,6 +119,7 @@ def _head(invoke: int, request: RunRequest, operation: str, session: int, code: 
 
 async def converse(
     engine: EngineProcess,
+    waiting: Waiting,
     invoke: int,
     request: RunRequest,
     staged: Staged,
@@ -135,32 +140,38 @@ async def converse(
     payload = b""
     kind: OutcomeKind | None = None
     detail = ""
-    scope = anyio.CancelScope(deadline=anyio.current_time() + request.limits.wall_s + GRACE_S)
     try:
-        with scope:
-            if staged.files:
+        if staged.files:
+            with waiting.limit(_TRANSFER_S):
                 await engine.stage(staged.files)
+        with waiting.limit(request.limits.wall_s + GRACE_S) as limit:
             await engine.invoke(_head(invoke, request, operation, session, code), code + request.stdin)
-            result, payload = await _receive(engine, gathered, sink)
-    except anyio.get_cancelled_exc_class():
-        await _cancel(engine, invoke, gathered, sink)
-        raise
+            result, payload = await _receive(engine, gathered, sink, limit)
+    except TimeoutError:
+        # The engine is past the deadline and its grace: the second timeout.
+        engine.kill()
+        kind, detail = OutcomeKind.TIMEOUT, "the engine did not answer and was ended"
     except EngineLost as lost:
         kind, detail = OutcomeKind.CRASHED, lost.why
     except GuestProtocolError as error:
         engine.kill()
         kind, detail = OutcomeKind.PROTOCOL, str(error)
-    if result is None and kind is None:
-        # The engine is past the deadline and its grace: the second timeout.
-        engine.kill()
-        kind, detail = OutcomeKind.TIMEOUT, "the engine did not answer and was ended"
+    except BackendError:
+        raise
+    except BaseException:
+        # Cancelled, interrupted, or the caller's own callback raised: the guest must not outlive the call.
+        await _cancel(engine, invoke, gathered, waiting)
+        raise
     if result is not None and result.ending == "stub":
         return Talk(None, True)
     report = _report(request, gathered, result, payload, kind, detail, engine, queued)
     return Talk(report, result is not None and engine.alive)
 
 
-async def _receive(engine: EngineProcess, gathered: _Gathered, sink: Sink | None) -> tuple[m.Result, bytes]:
+async def _receive(
+    engine: EngineProcess, gathered: _Gathered, sink: Sink | None, limit: Limit
+) -> tuple[m.Result, bytes]:
+    collecting = False
     while True:
         message, blob = await engine.receive()
         if isinstance(message, m.Result):
@@ -173,6 +184,10 @@ async def _receive(engine: EngineProcess, gathered: _Gathered, sink: Sink | None
             if message.name in ("stdout", "stderr"):
                 gathered.output(message.name, blob, sink)
         elif isinstance(message, m.Artefact):
+            if not collecting:
+                # The guest is over; its files may take longer than what is left of its own time.
+                collecting = True
+                limit.extend(_TRANSFER_S)
             gathered.artefact(message, blob)
         elif isinstance(message, m.Error):
             engine.kill()
@@ -181,18 +196,16 @@ async def _receive(engine: EngineProcess, gathered: _Gathered, sink: Sink | None
             raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
 
 
-async def _cancel(engine: EngineProcess, invoke: int, gathered: _Gathered, sink: Sink | None) -> None:
-    """Tell the engine to end the run, take what it still has to say, and end it where it says nothing."""
+async def _cancel(engine: EngineProcess, invoke: int, gathered: _Gathered, waiting: Waiting) -> None:
+    """Tell the engine to end the run, and end the engine where it does not answer at once."""
     if engine.dead:
         return
     engine.cancel(invoke)
-    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _CANCEL_S):
-        try:
-            await _receive(engine, gathered, sink)
-            return
-        except (EngineLost, GuestProtocolError, BackendError):
-            pass
-    engine.kill()
+    try:
+        with waiting.limit(_CANCEL_S, shield=True) as limit:
+            await _receive(engine, gathered, None, limit)
+    except (TimeoutError, EngineLost, GuestProtocolError, BackendError):
+        engine.kill()
 
 
 def _report(

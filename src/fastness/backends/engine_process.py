@@ -12,14 +12,17 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from typing import Any
-
-import anyio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
+
+if TYPE_CHECKING:
+    from fastness.waiting import Waiting
 
 #: Seconds from exec to ready; far above what is measured, so that only a hang meets it.
 START_S = 30.0
@@ -39,6 +42,21 @@ class EngineLost(Exception):
         self.timed_out = timed_out
 
 
+_spawners: dict[int, ThreadPoolExecutor] = {}
+_spawners_lock = threading.Lock()
+
+
+def _spawner() -> ThreadPoolExecutor:
+    """The one thread of this process that starts engines; a forked child has its own."""
+    with _spawners_lock:
+        pid = os.getpid()
+        found = _spawners.get(pid)
+        if found is None:
+            _spawners.clear()
+            found = _spawners[pid] = ThreadPoolExecutor(1, thread_name_prefix="fastness-spawn")
+        return found
+
+
 def source_root() -> str:
     """The folder above the package, for a process that sees no site-packages."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -47,7 +65,10 @@ def source_root() -> str:
 class EngineProcess:
     """One engine.  Made by :meth:`start`; one invoke at a time."""
 
-    def __init__(self, process: subprocess.Popen[bytes], talk: socket.socket, control: socket.socket) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], talk: socket.socket, control: socket.socket, waiting: Waiting
+    ) -> None:
+        self._waiting = waiting
         self.process = process
         self._talk = talk
         self._control = control
@@ -61,13 +82,17 @@ class EngineProcess:
         self.dead = False
 
     @classmethod
-    def spawn(cls, descriptors: list[int]) -> EngineProcess:
+    def spawn(cls, descriptors: list[int], waiting: Waiting) -> EngineProcess:
         """
         Start the process; it waits for ``start``.  Raises BackendError.
 
-        Called on the thread that owns the event loop: an engine asks the kernel to end it when the *thread* that
-        started it ends, so a short-lived worker thread must not do this.
+        An engine asks the kernel to end it when the *thread* that started it ends, so a thread that lives as long as
+        this process does it, whoever asks.
         """
+        return _spawner().submit(cls._spawn, descriptors, waiting).result()
+
+    @classmethod
+    def _spawn(cls, descriptors: list[int], waiting: Waiting) -> EngineProcess:
         began = time.monotonic()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         control, their_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -91,14 +116,14 @@ class EngineProcess:
         ours.setblocking(False)
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), False)
-        engine = cls(process, ours, control)
+        engine = cls(process, ours, control, waiting)
         engine.born = began
         return engine
 
     async def start(self, runtime: str, options: dict[str, Any]) -> None:
         """Hand over the options and wait until the engine has confined itself.  Raises BackendError."""
         try:
-            with anyio.fail_after(START_S):
+            with self._waiting.limit(START_S):
                 await self._expect(m.Hello)
                 await self._send(self._session.send(m.Start(runtime, options)))
                 self.ready = await self._expect(m.Ready)
@@ -130,7 +155,7 @@ class EngineProcess:
             try:
                 sent = self._talk.send(view)
             except BlockingIOError:
-                await anyio.wait_writable(self._talk)
+                await self._waiting.writable(self._talk)
                 continue
             except OSError as error:
                 raise self._lost(str(error)) from None
@@ -150,7 +175,7 @@ class EngineProcess:
             try:
                 data = self._talk.recv(_CHUNK)
             except BlockingIOError:
-                await anyio.wait_readable(self._talk)
+                await self._waiting.readable(self._talk)
                 continue
             except OSError as error:
                 raise self._lost(str(error)) from None

@@ -8,19 +8,21 @@ environment variable and the argument ask for it, and its results say ``sandboxe
 from __future__ import annotations
 
 import os
+import selectors
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from functools import partial
 from pathlib import Path
-
-import anyio
 
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.errors import ConfigurationError, TierUnavailable
 from fastness.runner.capture import HeadTail
 from fastness.runs import Changes, File, Files, Outcome, OutcomeKind, RunRequest, Usage
 from fastness.tier import Probe, Tier
+from fastness.waiting import Waiting
 
 VARIABLE = "FASTNESS_ALLOW_UNSANDBOXED"
 
@@ -38,6 +40,9 @@ class LocalBackend(Backend):
     runtimes = frozenset({"python"})
     sandboxed = False
 
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+
     async def probe(self) -> Probe:
         """Nothing is promised, so nothing is proven."""
         return Probe(backend=self.name, tier=Tier.MEDIATED.value)
@@ -54,67 +59,11 @@ class LocalBackend(Backend):
             return await self._run(request, Path(folder), dict(staged.files), sink)
 
     async def _run(self, request: RunRequest, folder: Path, before: dict[str, bytes], sink: Sink | None) -> Report:
-        out, err = HeadTail(request.limits.output_bytes), HeadTail(request.limits.output_bytes)
-        began = time.monotonic()
-        timed_out = False
-        written = [0]
-        over = False
-
-        async def pump(stream: anyio.abc.ByteReceiveStream, keep: HeadTail, name: str) -> None:
-            nonlocal over
-            async for data in stream:
-                written[0] += len(data)
-                keep.add(data)
-                if sink is not None:
-                    sink(name, data)
-                if written[0] > request.limits.output_total_bytes:
-                    over = True
-                    process.kill()
-                    return
-
-        process = await anyio.open_process(
-            [sys.executable, "-c", request.code or "", *request.args],
-            stdin=subprocess.PIPE,
-            cwd=folder,
-            env=dict(request.env),
-            start_new_session=True,
-        )
+        stop = threading.Event()
         try:
-            with anyio.move_on_after(request.limits.wall_s) as scope:
-                async with anyio.create_task_group() as group:
-                    assert process.stdout is not None and process.stderr is not None and process.stdin is not None
-                    group.start_soon(pump, process.stdout, out, "stdout")
-                    group.start_soon(pump, process.stderr, err, "stderr")
-                    try:
-                        await process.stdin.send(request.stdin)
-                        await process.stdin.aclose()
-                    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                        pass
-                    await process.wait()
-            timed_out = scope.cancelled_caught
+            return await self._waiting.call(partial(_run_process, request, folder, before, sink, stop))
         finally:
-            _kill_group(process.pid)
-            with anyio.CancelScope(shield=True):
-                await process.wait()
-                await process.aclose()
-        kind, detail = OutcomeKind.OK, ""
-        if timed_out:
-            kind = OutcomeKind.TIMEOUT
-        elif over:
-            kind = OutcomeKind.OUTPUT_LIMIT
-        elif process.returncode:
-            kind = OutcomeKind.GUEST_ERROR if process.returncode > 0 else OutcomeKind.CRASHED
-            detail = f"exit status {process.returncode}"
-        files, changes = _collect(folder, before)
-        return Report(
-            outcome=Outcome(kind, detail, None, out.dropped + err.dropped),
-            stdout=out.bytes(),
-            stderr=err.bytes(),
-            exit_code=process.returncode if kind in (OutcomeKind.OK, OutcomeKind.GUEST_ERROR) else None,
-            files=files,
-            changes=changes,
-            usage=Usage(wall_s=time.monotonic() - began),
-        )
+            stop.set()
 
     async def open_session(self, request: RunRequest) -> BackendSession:
         """The fallback has none."""
@@ -122,6 +71,66 @@ class LocalBackend(Backend):
 
     async def aclose(self) -> None:
         """Nothing is kept."""
+
+
+def _run_process(
+    request: RunRequest, folder: Path, before: dict[str, bytes], sink: Sink | None, stop: threading.Event
+) -> Report:
+    """Run the child to its end, its deadline, its output cap or until ``stop`` is set."""
+    out, err = HeadTail(request.limits.output_bytes), HeadTail(request.limits.output_bytes)
+    began = time.monotonic()
+    kind, detail, written = OutcomeKind.OK, "", 0
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(request.stdin)
+        stdin.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-c", request.code or "", *request.args],
+            stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=folder, env=dict(request.env), start_new_session=True,
+        )  # fmt: skip
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ, ("stdout", out))
+            selector.register(process.stderr, selectors.EVENT_READ, ("stderr", err))
+            while selector.get_map():
+                if time.monotonic() - began > request.limits.wall_s:
+                    kind = OutcomeKind.TIMEOUT
+                elif stop.is_set():
+                    kind = OutcomeKind.CANCELLED
+                elif written > request.limits.output_total_bytes:
+                    kind = OutcomeKind.OUTPUT_LIMIT
+                if kind is not OutcomeKind.OK:
+                    break
+                for key, _ in selector.select(0.05):
+                    data = os.read(key.fd, 1 << 16)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                        continue
+                    name, keep = key.data
+                    written += len(data)
+                    keep.add(data)
+                    if sink is not None:
+                        sink(name, data)
+    finally:
+        _kill_group(process.pid)
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+    code = process.returncode
+    if kind is OutcomeKind.OK and code:
+        kind = OutcomeKind.GUEST_ERROR if code > 0 else OutcomeKind.CRASHED
+        detail = f"exit status {code}"
+    files, changes = _collect(folder, before)
+    return Report(
+        outcome=Outcome(kind, detail, None, out.dropped + err.dropped),
+        stdout=out.bytes(),
+        stderr=err.bytes(),
+        exit_code=code if kind in (OutcomeKind.OK, OutcomeKind.GUEST_ERROR) else None,
+        files=files,
+        changes=changes,
+        usage=Usage(wall_s=time.monotonic() - began),
+    )
 
 
 def _kill_group(leader: int) -> None:

@@ -16,13 +16,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import anyio
-
 from fastness._wasi import builder, guests, keys, library
 from fastness._wasi.guest_javascript import SOURCES as JAVASCRIPT_SOURCES
 from fastness._wasi.cache import Cache, DamagedEntry
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.errors import BackendError, ConfigurationError
+from fastness.waiting import ThreadWaiting, Waiting, drive
 from fastness.wire import messages as m
 
 #: What a warm Python guest has imported where nobody says otherwise.
@@ -232,15 +231,15 @@ def _make_image(
     info = {"guest": materials.runtime, "preload": ",".join(materials.preload)}
 
     def write(fd: int) -> None:
-        meta.append(anyio.run(_record, materials, fd, encode, boot))
+        meta.append(drive(_record(materials, fd, encode, boot, ThreadWaiting())))
         # The record is written after the file, from this same dictionary.
         info["image"] = meta[0]
 
     cache.put(name, write, info)
 
 
-async def _record(materials: Materials, fd: int, encode: str, boot: str) -> str:
-    engine = EngineProcess.spawn([*[d for d in materials.descriptors() if d != materials.image_fd], fd])
+async def _record(materials: Materials, fd: int, encode: str, boot: str, waiting: Waiting) -> str:
+    engine = EngineProcess.spawn([*[d for d in materials.descriptors() if d != materials.image_fd], fd], waiting)
     try:
         await engine.start(materials.runtime, materials.options("image", fd))
         code, stdin = encode.encode(), boot.encode()
@@ -253,7 +252,7 @@ async def _record(materials: Materials, fd: int, encode: str, boot: str) -> str:
         )
         await engine.invoke(head, code + stdin)
         meta = ""
-        with anyio.fail_after(_IMAGE_S):
+        with waiting.limit(_IMAGE_S):
             while True:
                 message, blob = await engine.receive()
                 if isinstance(message, m.Event) and message.name == "image":

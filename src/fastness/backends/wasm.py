@@ -15,8 +15,6 @@ from collections import OrderedDict
 from functools import partial
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import msgspec
 
 from fastness._wasi import compiler
@@ -29,6 +27,7 @@ from fastness.errors import BackendError, ConfigurationError
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Probe, Tier
+from fastness.waiting import LoopWaiting, Slots, Waiting
 
 #: Seconds after which an idle engine ends by itself, and after which this side no longer uses one.
 IDLE_S = 120.0
@@ -55,10 +54,18 @@ class WasmBackend(Backend):
     runtimes = frozenset({"python", "javascript", "wasi"})
 
     def __init__(
-        self, *, engines: int | None = None, progress: stock.Progress | None = None, build_in_background: bool = True
+        self,
+        *,
+        waiting: Waiting | None = None,
+        engines: int | None = None,
+        progress: stock.Progress | None = None,
+        build_in_background: bool = True,
     ) -> None:
+        self._waiting = waiting or LoopWaiting()
         self._engines = engines or default_engines()
-        self._slots: anyio.Semaphore | None = None
+        self._slots: Slots | None = None
+        # Callers of several threads share one backend; this guards its tables, never a wait.
+        self._lock = threading.RLock()
         self._pools: OrderedDict[tuple[Any, ...], tuple[stock.Materials, Pool[EngineProcess]]] = OrderedDict()
         self._modules: OrderedDict[str, stock.Materials] = OrderedDict()
         self._progress = progress
@@ -69,7 +76,7 @@ class WasmBackend(Backend):
 
     async def probe(self) -> Probe:
         """Run the proofs of :mod:`fastness.backends.wasm_probe`, or take them from this boot's record."""
-        found = await anyio.to_thread.run_sync(wasm_probe.recorded)
+        found = await self._waiting.call(wasm_probe.recorded)
         return found if found is not None else await self.probe_afresh()
 
     async def probe_afresh(self) -> Probe:
@@ -80,8 +87,8 @@ class WasmBackend(Backend):
             assert report is not None
             return report
 
-        verdict = await wasm_probe.probe(run, self.engine_pids)
-        await anyio.to_thread.run_sync(wasm_probe.record, verdict)
+        verdict = await wasm_probe.probe(run, self.engine_pids, self._waiting)
+        await self._waiting.call(partial(wasm_probe.record, verdict))
         return verdict
 
     # materials and pools
@@ -104,7 +111,7 @@ class WasmBackend(Backend):
             held, checked = known
             if held.variant == "full" or (want == "any" and now - checked < _CHECK_FULL_S):
                 return held
-        held = await anyio.to_thread.run_sync(
+        held = await self._waiting.call(
             partial(stock.get, request.runtime, preload, want, self._reporter(sink), self._background)
         )
         self._known[request.runtime, preload] = (held, now)
@@ -125,48 +132,54 @@ class WasmBackend(Backend):
             return found
         cancel = threading.Event()
         try:
-            compiled = await anyio.to_thread.run_sync(
-                partial(compiler.compile_user_module, request.module, cancel=cancel), abandon_on_cancel=False
+            compiled = await self._waiting.call(
+                partial(compiler.compile_user_module, request.module, cancel=cancel)
             )
         except BaseException:
             cancel.set()
             raise
         made = stock.Materials("wasi", "user", (digest,), compiled.fd, compiled.settings)
-        self._modules[digest] = made
-        while len(self._modules) > _MODULES_MAX:
-            _, old = self._modules.popitem(last=False)
-            for key in [key for key, (held, _) in self._pools.items() if held is old]:
-                self._pools.pop(key)[1].close()
-            os.close(old.module_fd)
+        with self._lock:
+            found = self._modules.setdefault(digest, made)
+            if found is not made:
+                compiled.close()
+                return found
+            while len(self._modules) > _MODULES_MAX:
+                _, old = self._modules.popitem(last=False)
+                for key in [key for key, (held, _) in self._pools.items() if held is old]:
+                    self._pools.pop(key)[1].close()
+                os.close(old.module_fd)
         return made
 
     def _pool(self, materials: stock.Materials, tenant: str) -> Pool[EngineProcess]:
         key = (materials.runtime, materials.variant, materials.preload, tenant)
-        found = self._pools.get(key)
-        if found is not None and found[0] is materials:
-            self._pools.move_to_end(key)
-            return found[1]
-        if self._slots is None:
-            self._slots = anyio.Semaphore(self._engines)
+        with self._lock:
+            found = self._pools.get(key)
+            if found is not None and found[0] is materials:
+                self._pools.move_to_end(key)
+                return found[1]
+            if self._slots is None:
+                self._slots = self._waiting.slots(self._engines)
 
-        async def make() -> EngineProcess:
-            self._make_room()
-            engine = EngineProcess.spawn(materials.descriptors())
-            await engine.start(materials.runtime, {**materials.options("serve"), "idle_s": IDLE_S})
-            return engine
+            async def make() -> EngineProcess:
+                self._make_room()
+                engine = EngineProcess.spawn(materials.descriptors(), self._waiting)
+                await engine.start(materials.runtime, {**materials.options("serve"), "idle_s": IDLE_S})
+                return engine
 
-        pool: Pool[EngineProcess] = Pool(make, _usable, EngineProcess.close, self._slots)
-        if found is not None:
-            found[1].close()
-        self._pools[key] = (materials, pool)
-        while len(self._pools) > _POOLS_MAX:
-            self._pools.popitem(last=False)[1][1].close()
-        return pool
+            pool: Pool[EngineProcess] = Pool(make, _usable, EngineProcess.close, self._slots)
+            if found is not None:
+                found[1].close()
+            self._pools[key] = (materials, pool)
+            while len(self._pools) > _POOLS_MAX:
+                self._pools.popitem(last=False)[1][1].close()
+            return pool
 
     def _make_room(self) -> None:
         """Idle engines of other tenants and guests count too: the longest unused pool gives one up."""
-        idle = [pool for _, pool in self._pools.values() if pool.waiting]
-        total = sum(len(pool.waiting) for pool in idle) + len(self._running)
+        with self._lock:
+            idle = [pool for _, pool in self._pools.values() if pool.waiting]
+            total = sum(len(pool.waiting) for pool in idle) + len(self._running)
         if total >= self._engines and idle:
             min(idle, key=lambda pool: pool.used).close()
 
@@ -191,7 +204,7 @@ class WasmBackend(Backend):
     async def _run_once(
         self, request: RunRequest, staged: Staged, sink: Sink | None, want: str, began: float
     ) -> Report | None:
-        with anyio.fail_after(_left(request, began)):
+        with self._waiting.limit(_left(request, began)):
             materials = await self._materials(request, want, sink)
             pool = self._pool(materials, request.tenant)
             engine = await pool.acquire()
@@ -200,7 +213,7 @@ class WasmBackend(Backend):
             self._running[engine] = engine.next_id()
             request = _until(request, began)
             queued = time.monotonic() - began
-            talk = await converse(engine, self._running[engine], request, staged, sink, "run", queued=queued)
+            talk = await converse(engine, self._waiting, self._running[engine], request, staged, sink, "run", queued=queued)
             reusable = talk.reusable
             return talk.report
         except EngineLost as lost:
@@ -239,10 +252,13 @@ class WasmBackend(Backend):
         """End every engine."""
         self._closed = True
         for engine in list(self._running):
-            engine.close()
-        for _, pool in self._pools.values():
+            # Its user sees the end of its stream and cleans up: sockets must not be closed under a waiting thread.
+            engine.process.kill()
+        with self._lock:
+            pools = [pool for _, pool in self._pools.values()]
+            self._pools.clear()
+        for pool in pools:
             pool.close()
-        self._pools.clear()
         for made in self._modules.values():
             os.close(made.module_fd)
         self._modules.clear()
@@ -299,7 +315,7 @@ class _Session(BackendSession):
         operation = "execute" if self._opened else "open"
         self._lost = True
         try:
-            talk = await converse(engine, invoke, request, staged, sink, operation, session=1)
+            talk = await converse(engine, self._backend._waiting, invoke, request, staged, sink, operation, session=1)
             self._opened = True
             self._lost = talk.report is None or talk.report.state != "kept"
             assert talk.report is not None

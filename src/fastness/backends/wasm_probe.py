@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
 import msgspec
 
 from fastness._linux import proof
@@ -33,6 +32,7 @@ from fastness.tier import Guarantee, Probe, ProbeFailure, Proof, Tier
 
 if TYPE_CHECKING:
     from fastness.backends.base import Report
+    from fastness.waiting import Waiting
 
 Run = Callable[[RunRequest], Awaitable["Report"]]
 
@@ -168,7 +168,7 @@ def _kind(report: Report) -> str:
     return report.outcome.kind.value
 
 
-async def probe(run: Run, pids: Callable[[], list[int]]) -> Probe:
+async def probe(run: Run, pids: Callable[[], list[int]], waiting: Waiting) -> Probe:
     """Try everything, in at most a few seconds."""
     began = time.monotonic()
     prover = _Prover(run, pids)
@@ -176,7 +176,7 @@ async def probe(run: Run, pids: Callable[[], list[int]]) -> Probe:
     observations: list[proof.Observation] = []
     try:
         versions["wasmtime"] = keys.wasmtime()[0]
-        observations = await anyio.to_thread.run_sync(proof.prove_engine, sys.executable)
+        observations = await waiting.call(lambda: proof.prove_engine(sys.executable))
     except (OSError, FileNotFoundError) as error:
         prover.failures.append(_missing(error))
     # The kernel package spells guarantees in lower case: it may not know this enum.

@@ -76,7 +76,9 @@ def _show(outcomes: list[Outcome], *, verbose: bool) -> None:
 
     console = stdout_console()
     for tier in dict.fromkeys(outcome.tier for outcome in outcomes):
-        shown = table("attack", "what is claimed", "verdict", "stopped by", title=f"tier {tier}", wrap=("what is claimed",))
+        shown = table(
+            "attack", "what is claimed", "verdict", "stopped by", title=f"tier {tier}", wrap=("what is claimed",)
+        )
         for outcome in outcomes:
             if outcome.tier != tier:
                 continue

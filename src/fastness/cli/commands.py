@@ -27,13 +27,19 @@ def cli() -> None:
 @click.argument("arguments", nargs=-1, metavar="[FILE | -] [-- ARGS]...")
 @click.option("-c", "code", metavar="CODE", help="The program as text.")
 @click.option("--tier", metavar="T", help="Tier to run in, or auto.  [default: wasm]")
-@click.option("--runtime", type=click.Choice(_RUNTIMES), help="Language.  [default: by .py .js .mjs .wasm, else python]")
+@click.option(
+    "--runtime", type=click.Choice(_RUNTIMES), help="Language.  [default: by .py .js .mjs .wasm, else python]"
+)
 @click.option("--preload", metavar="M,M", help="Modules that are imported before the run, in its memory image.")
 @click.option("--timeout", type=float, metavar="S", help="Seconds that the guest may take.  [default: 30]")
 @click.option("--memory", metavar="SIZE", help="What the run may add, such as 256M.  [default: 512M]")
 @click.option("--file", "files", multiple=True, metavar="SRC[:DST]", help="Copy a file to /work/DST.  May be repeated.")
-@click.option("--stdin", metavar="FILE", help="The guest's standard input; - for that of this command.  [default: empty]")
-@click.option("--out", type=click.Path(file_okay=False), metavar="DIR", help="Save new and changed files of /work here.")
+@click.option(
+    "--stdin", metavar="FILE", help="The guest's standard input; - for that of this command.  [default: empty]"
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False), metavar="DIR", help="Save new and changed files of /work here."
+)
 @click.option("--env", multiple=True, metavar="K=V", help="A variable for the guest.  May be repeated.")
 @click.option("--dir", "dirs", multiple=True, metavar="HOST:GUEST", help="Copy a folder in.  May be repeated.")
 @click.option("--seed", type=int, metavar="N", help="Fix randomness and the hash seed.")

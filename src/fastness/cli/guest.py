@@ -75,7 +75,9 @@ def _show(found: list[GuestInfo], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(msgspec.json.encode({"schema": 1, "guests": found}).decode() + "\n")
         return
-    shown = table("guest", "version", "state", "code", "images", "wasmtime", "artefact", "note", wrap=("images", "note"))
+    shown = table(
+        "guest", "version", "state", "code", "images", "wasmtime", "artefact", "note", wrap=("images", "note")
+    )
     for guest in found:
         images = ", ".join(f"{'+'.join(image.preload) or 'bare'} {size(image.size_bytes)}" for image in guest.images)
         code = f"{guest.variant} {size(guest.size_bytes)}" if guest.variant else ""

@@ -138,7 +138,9 @@ def _report(result: RunResult, folder: Path | None, *, as_json: bool) -> int:
             saved = result.files.save(folder)
         except OSError as error:
             raise BackendError(
-                f"saving {error.filename or folder}", error.strerror or error, "make the folder writable, or name another"
+                f"saving {error.filename or folder}",
+                error.strerror or error,
+                "make the folder writable, or name another",
             ) from error
     if as_json:
         sys.stdout.write(result.to_json() + "\n")

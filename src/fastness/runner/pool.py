@@ -4,11 +4,12 @@ A pool of warm guests of one kind: bounded in number, last used first, with the 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-import anyio
+from fastness.waiting import Slots
 
 T = TypeVar("T")
 
@@ -26,12 +27,14 @@ class Pool(Generic[T]):
         make: Callable[[], Awaitable[T]],
         usable: Callable[[T], bool],
         end: Callable[[T], None],
-        slots: anyio.Semaphore,
+        slots: Slots,
     ) -> None:
         self._make = make
         self._usable = usable
         self._end = end
         self._slots = slots
+        # Held for list work only, never while a guest is started, used or ended.
+        self._lock = threading.Lock()
         self._idle: list[T] = []
         self.used = time.monotonic()
 
@@ -40,8 +43,7 @@ class Pool(Generic[T]):
         await self._slots.acquire()
         self.used = time.monotonic()
         try:
-            while self._idle:
-                guest = self._idle.pop()
+            while (guest := self._pop()) is not None:
                 if self._usable(guest):
                     return guest
                 self._end(guest)
@@ -50,33 +52,42 @@ class Pool(Generic[T]):
             self._slots.release()
             raise
 
+    def _pop(self) -> T | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
     def release(self, guest: T, reusable: bool) -> None:
         """Give it back; one that is not reusable is ended."""
         self._slots.release()
         self.used = time.monotonic()
+        ending = [guest]
         if reusable and self._usable(guest):
-            self._idle.append(guest)
-            self._weed()
-        else:
-            self._end(guest)
-
-    def _weed(self) -> None:
-        """End those at the cold end that nobody has needed for long."""
-        while len(self._idle) > 1 and not self._usable(self._idle[0]):
-            self._end(self._idle.pop(0))
+            with self._lock:
+                self._idle.append(guest)
+                # Those at the cold end that nobody has needed for long go too.
+                ending = []
+                while len(self._idle) > 1 and not self._usable(self._idle[0]):
+                    ending.append(self._idle.pop(0))
+        for one in ending:
+            self._end(one)
 
     async def warm(self, count: int) -> None:
         """Have ``count`` guests waiting."""
-        ready = [await self.acquire() for _ in range(max(0, count - len(self._idle)))]
-        for guest in ready:
-            self.release(guest, True)
+        ready: list[T] = []
+        try:
+            while len(ready) < count:
+                ready.append(await self.acquire())
+        finally:
+            for guest in ready:
+                self.release(guest, True)
 
     @property
     def waiting(self) -> list[T]:
         """Guests that wait now."""
-        return list(self._idle)
+        with self._lock:
+            return list(self._idle)
 
     def close(self) -> None:
         """End every waiting guest."""
-        while self._idle:
-            self._end(self._idle.pop())
+        while (guest := self._pop()) is not None:
+            self._end(guest)

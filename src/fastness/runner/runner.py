@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import msgspec
 
 from fastness.audit.log import FileLog
@@ -23,6 +21,7 @@ from fastness.errors import ConfigurationError, TierUnavailable
 from fastness.runner import staging
 from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
 from fastness.tier import Probe, Tier
+from fastness.waiting import Waiting
 
 #: Total bytes of inputs above which reading them is worth a thread.
 _INLINE = 1 << 16
@@ -35,11 +34,12 @@ class Runner:
     Plans and runs requests.  Holds one backend for each tier that was used; knows no mechanism.
     """
 
-    def __init__(self, make: Callable[[Tier], Backend]) -> None:
+    def __init__(self, make: Callable[[Tier], Backend], waiting: Waiting) -> None:
         self._make = make
+        self._waiting = waiting
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
-        self._proving = anyio.Lock()
+        self._proving = waiting.slots(1)
 
     async def plan(self, tier: str) -> tuple[Backend, Probe]:
         """
@@ -52,19 +52,27 @@ class Runner:
         found = self._backends.get(tier)
         probe = self._probes.get(tier)
         if found is None or probe is None:
-            async with self._proving:
-                found = self._backends.get(tier)
-                if found is None:
-                    found = self._make(Tier(tier))
-                    self._backends[tier] = found
-                probe = self._probes.get(tier)
-                if probe is None:
-                    probe = await found.probe()
-                    self._probes[tier] = probe
+            await self._proving.acquire()
+            try:
+                found, probe = await self._prove(tier)
+            finally:
+                self._proving.release()
         if not probe.holds:
             # What failed may have been mended by the time of the next call.
             self._probes.pop(tier, None)
             raise TierUnavailable(tier, probe.failures)
+        return found, probe
+
+    async def _prove(self, tier: str) -> tuple[Backend, Probe]:
+        """The backend and its verdict, made by whoever asks first."""
+        found = self._backends.get(tier)
+        if found is None:
+            found = self._make(Tier(tier))
+            self._backends[tier] = found
+        probe = self._probes.get(tier)
+        if probe is None:
+            probe = await found.probe()
+            self._probes[tier] = probe
         return found, probe
 
     async def _auto(self) -> tuple[Backend, Probe]:
@@ -85,7 +93,7 @@ class Runner:
             )
         found = self._backends.get("local")
         if found is None:
-            found = self._backends["local"] = LocalBackend()
+            found = self._backends["local"] = LocalBackend(self._waiting)
         return found
 
     async def stage(self, request: RunRequest) -> Staged:
@@ -95,7 +103,7 @@ class Runner:
         limits = request.limits
         read = partial(staging.stage, request.files, max_bytes=limits.file_bytes, max_files=limits.files)
         small = sum(len(s) if isinstance(s, (str, bytes)) else _INLINE for s in request.files.values()) < _INLINE
-        return Staged(read() if small else await anyio.to_thread.run_sync(read))
+        return Staged(read() if small else await self._waiting.call(read))
 
     async def run(self, request: RunRequest) -> RunResult:
         """Run a request in a clean guest.  Raises what the host could not do; what the guest did is in the result."""
@@ -104,7 +112,7 @@ class Runner:
         try:
             # The backend keeps the deadline, so that a run that is under way tells what it has done; this is for
             # what comes before it, and for a backend that does not come back.
-            with anyio.fail_after(request.deadline + _DEADLINE_SLACK_S):
+            with self._waiting.limit(request.deadline + _DEADLINE_SLACK_S):
                 return await self._run(request, time.monotonic() + request.deadline)
         except TimeoutError:
             return RunResult(
@@ -139,7 +147,7 @@ class Runner:
         append = partial(
             log.append, run=run_id, owner=request.tenant, capability="process", op="run.unsandboxed", target="local"
         )
-        await anyio.to_thread.run_sync(append)
+        await self._waiting.call(append)
 
     async def open_session(self, request: RunRequest) -> tuple[BackendSession, Backend, Probe]:
         """A guest that keeps its state."""

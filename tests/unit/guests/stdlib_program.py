@@ -1,11 +1,13 @@
 """Exercises the standard library inside the Python guest; prints ``ok`` and how many parts ran."""
+# A guest program, not a module of ours: it imports widely and tries odd things on purpose.
+# ruff: noqa: DTZ001, DTZ007, E401, F401, FURB192, I001, ICN001, PLC3002, PLW0603, SIM115, SIM300, TID251, UP017
 
-import array, ast, asyncio, base64, binascii, bisect, bz2, calendar, cmath, codecs, collections, contextlib  # noqa
-import contextvars, copy, csv, dataclasses, datetime, decimal, difflib, enum, fractions, functools, gc, glob  # noqa
-import gzip, hashlib, heapq, hmac, html.parser, io, ipaddress, itertools, json, locale, logging, lzma, math  # noqa
-import operator, os, pathlib, pickle, pprint, queue, random, re, secrets, shutil, sqlite3, statistics, string  # noqa
-import struct, symtable, sys, tarfile, tempfile, textwrap, threading, time, tokenize, traceback, types, typing  # noqa
-import unicodedata, urllib.parse, uuid, warnings, weakref, xml.etree.ElementTree, zipfile, zlib, zoneinfo  # noqa
+import array, ast, asyncio, base64, binascii, bisect, bz2, calendar, cmath, codecs, collections, contextlib
+import contextvars, copy, csv, dataclasses, datetime, decimal, difflib, enum, fractions, functools, gc, glob
+import gzip, hashlib, heapq, hmac, html.parser, io, ipaddress, itertools, json, locale, logging, lzma, math
+import operator, os, pathlib, pickle, pprint, queue, random, re, secrets, shutil, sqlite3, statistics, string
+import struct, symtable, sys, tarfile, tempfile, textwrap, threading, time, tokenize, traceback, types, typing
+import unicodedata, urllib.parse, uuid, warnings, weakref, xml.etree.ElementTree, zipfile, zlib, zoneinfo
 
 parts = 0
 

@@ -251,7 +251,6 @@ def test_background_build_runs_once_detached_and_takes_over(cache):
     with cache.lock(old):
         cache.put(old, lambda fd: os.truncate(fd, 10), {"guest": "javascript", "variant": "quick"})
     assert background.start(quick, cache)
-    # At the lowest priority it may have to wait long for whatever else the machine does.
     deadline = time.monotonic() + 300
     seen = None
     while not builder.full_ready("javascript", cache) and time.monotonic() < deadline:

@@ -51,7 +51,7 @@ def test_what_was_put_comes_back_read_only(cache):
     try:
         assert os.pread(fd, len(DATA) + 1, 0) == DATA
         assert not os.get_inheritable(fd)
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match="Bad file"):
             os.write(fd, b"x")
         assert os.fstat(fd).st_mode & 0o777 == 0o400
     finally:

@@ -28,7 +28,12 @@ def _turn(artefact, source):
     command = [sys.executable, str(HERE / "turn.py"), str(fds[0]), artefact.settings.opt_level]
     command += [artefact.settings.regalloc, str(fds[1])]
     done = subprocess.run(
-        command, input=source.encode(), pass_fds=fds, env={**os.environ, "PYTHONPATH": "src"}, stdout=subprocess.PIPE
+        command,
+        input=source.encode(),
+        pass_fds=fds,
+        env={**os.environ, "PYTHONPATH": "src"},
+        stdout=subprocess.PIPE,
+        check=True,
     )
     return json.loads(done.stdout)
 

@@ -87,7 +87,7 @@ def test_dropping_keeps_types_memory_and_table(wasm):
 @pytest.mark.parametrize(
     "text",
     [
-        "(module (func $a) (func $b) (global funcref (ref.func $a)) (export \"b\" (func $b)))",
+        '(module (func $a) (func $b) (global funcref (ref.func $a)) (export "b" (func $b)))',
         "(module (func $a) (func $b) (elem declare func $a))",
     ],
 )
@@ -126,7 +126,7 @@ def test_strip_custom_removes_names_only(wasm):
 
 def test_census_counts(engine):
     """Counts are those of the text."""
-    text = _TEXT.replace('"host" "note" (func $note (param i32))', '"wasi_snapshot_preview1" "proc_exit" (func $note (param i32))')
+    text = _TEXT.replace('"host" "note"', '"wasi_snapshot_preview1" "proc_exit"')
     counted = census.count(binding.wat2wasm(engine.lib, text))
     assert (counted.imports, counted.functions, counted.tables, counted.memories) == (1, 9, 1, 1)
     assert (counted.memory_bytes, counted.table_elements, counted.exports) == (65536, 6, 4)

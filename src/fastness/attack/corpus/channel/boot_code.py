@@ -58,7 +58,9 @@ def control(arena: Arena) -> Effect:
 
 ATTACK = Attack(
     id="channel.boot_code",
-    claim=Claim(Guarantee.CRASH_CONTAINED, "Taking over the code that reports costs the guest its own run and nothing else."),
+    claim=Claim(
+        Guarantee.CRASH_CONTAINED, "Taking over the code that reports costs the guest its own run and nothing else."
+    ),
     tiers={"wasm": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol"))},
     attack=attack,
     control=control,

@@ -40,7 +40,9 @@ def attack(arena: Arena) -> Effect:
     after = arena.run(NEXT)
     forged = "FORGED" in repr(result.value) or result.ok
     out_of_step = after.stdout_bytes != b"SERVED\n" or not after.ok
-    return Effect(forged or out_of_step, f"the run ended as {result.outcome.kind.value}, the next as {after.outcome.kind.value}")
+    return Effect(
+        forged or out_of_step, f"the run ended as {result.outcome.kind.value}, the next as {after.outcome.kind.value}"
+    )
 
 
 def control(arena: Arena) -> Effect:
@@ -50,7 +52,10 @@ def control(arena: Arena) -> Effect:
 
 ATTACK = Attack(
     id="channel.forged_result",
-    claim=Claim(Guarantee.ADDRESS_SPACE, "What a guest writes anywhere cannot pass for another run's result or put the host out of step."),
+    claim=Claim(
+        Guarantee.ADDRESS_SPACE,
+        "What a guest writes anywhere cannot pass for another run's result or put the host out of step.",
+    ),
     tiers={"wasm": Expect(Layer.HOST)},
     attack=attack,
     control=control,

@@ -41,7 +41,9 @@ def _program(arena: Arena) -> str:
 
 ATTACK = Attack(
     id="files.read_by_sqlite",
-    claim=Claim(Guarantee.FS_CONFINED, "Libraries in native code inside the guest see the same empty machine as Python does."),
+    claim=Claim(
+        Guarantee.FS_CONFINED, "Libraries in native code inside the guest see the same empty machine as Python does."
+    ),
     tiers={"wasm": Expect(Layer.WASI, "absent")},
     attack=attack,
     control=control,

@@ -46,7 +46,9 @@ def attack(arena: Arena) -> Effect:
     before = peaks()
     result = arena.module(assemble(module(BODY, *calls)), preopens=("/",))
     grown = max((size - before.get(pid, _MUCH) for pid, size in peaks().items()), default=0)
-    return Effect(grown > _MUCH, f"no engine grew by more than {max(grown, 0) >> 20} MiB" if grown <= _MUCH else "it grew", result)
+    return Effect(
+        grown > _MUCH, f"no engine grew by more than {max(grown, 0) >> 20} MiB" if grown <= _MUCH else "it grew", result
+    )
 
 
 def control(arena: Arena) -> Effect:

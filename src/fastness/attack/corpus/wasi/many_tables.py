@@ -11,7 +11,7 @@ from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.errors import FastnessError
 from fastness.tier import Guarantee
 
-WAT = "(module (memory (export \"memory\") 1) {tables} (func (export \"_start\")))"
+WAT = '(module (memory (export "memory") 1) {tables} (func (export "_start")))'
 SAME = """
 table = [None] * (25 << 20)
 peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))

@@ -22,12 +22,16 @@ BODY = """
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    return arena.said(arena.module(assemble(module(BODY, "poll_oneoff")), timeout=0.5), "SURVIVED", "waited through its limit")
+    return arena.said(
+        arena.module(assemble(module(BODY, "poll_oneoff")), timeout=0.5), "SURVIVED", "waited through its limit"
+    )
 
 
 def control(arena: Arena) -> Effect:
     """The same module in a runtime that grants everything and limits nothing."""
-    return arena.said(arena.outside.module(assemble(module(BODY, "poll_oneoff"))), "SURVIVED", "waited through its limit")
+    return arena.said(
+        arena.outside.module(assemble(module(BODY, "poll_oneoff"))), "SURVIVED", "waited through its limit"
+    )
 
 
 ATTACK = Attack(

@@ -1,0 +1,249 @@
+"""
+The two ways in which this package waits: on an event loop, or by blocking the calling thread.
+
+Everything between the API and the engines is written once, as coroutines that wait only through one of these objects.
+With :class:`LoopWaiting` they run on asyncio or trio, by way of anyio.  With :class:`ThreadWaiting` no coroutine ever
+suspends, so :func:`drive` runs one to its end in the calling thread: a blocking call then costs two thread switches
+less than handing it to a loop, which on a small run is most of its time.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from fastness.errors import HostBug
+
+if TYPE_CHECKING:
+    import socket
+
+    import anyio
+
+T = TypeVar("T")
+
+
+class Limit(Protocol):
+    """A block that may last so long (None: for ever); past it ``TimeoutError`` comes out of the block."""
+
+    def extend(self, seconds: float) -> None:
+        """Let it last until so many seconds from now, where that is later."""
+
+    def __enter__(self) -> Limit: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None: ...
+
+
+class Slots(Protocol):
+    """A counting semaphore."""
+
+    async def acquire(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class Waiting(Protocol):
+    """How to wait for a socket, a thread's worth of work, a slot, and no longer than a limit."""
+
+    async def readable(self, sock: socket.socket) -> None: ...
+
+    async def writable(self, sock: socket.socket) -> None: ...
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """The result of a function that blocks."""
+        raise NotImplementedError
+
+    def limit(self, seconds: float | None, shield: bool = False) -> Limit: ...
+
+    def slots(self, count: int) -> Slots: ...
+
+
+# On an event loop.
+
+
+class _LoopLimit:
+    __slots__ = ("_scope",)
+
+    def __init__(self, seconds: float | None, shield: bool) -> None:
+        import anyio
+
+        seconds = math.inf if seconds is None else seconds
+        self._scope: anyio.CancelScope = anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=shield)
+
+    def extend(self, seconds: float) -> None:
+        import anyio
+
+        self._scope.deadline = max(self._scope.deadline, anyio.current_time() + seconds)
+
+    def __enter__(self) -> _LoopLimit:
+        self._scope.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        handled = self._scope.__exit__(kind, error, trace)
+        if self._scope.cancelled_caught:
+            raise TimeoutError
+        return handled
+
+
+class LoopWaiting:
+    """Waits on the event loop of the running task."""
+
+    async def readable(self, sock: socket.socket) -> None:
+        """Until there is something to read."""
+        import anyio
+
+        await anyio.wait_readable(sock)
+
+    async def writable(self, sock: socket.socket) -> None:
+        """Until there is room to write."""
+        import anyio
+
+        await anyio.wait_writable(sock)
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """On a worker thread."""
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(function)
+
+    def limit(self, seconds: float | None, shield: bool = False) -> Limit:
+        """A cancel scope with a deadline."""
+        return _LoopLimit(seconds, shield)
+
+    def slots(self, count: int) -> Slots:
+        """Waiters are served in turn."""
+        import anyio
+
+        return anyio.Semaphore(count)
+
+
+# In a thread.
+
+
+class _Expired(BaseException):
+    """Raised where a thread waits, when the earliest of its limits is reached; becomes a TimeoutError there."""
+
+    def __init__(self, limit: _ThreadLimit) -> None:
+        super().__init__()
+        self.limit = limit
+
+
+class _ThreadLimit:
+    __slots__ = ("_local", "ends", "shield")
+
+    def __init__(self, local: threading.local, seconds: float | None, shield: bool) -> None:
+        self._local = local
+        self.ends = math.inf if seconds is None else time.monotonic() + seconds
+        self.shield = shield
+
+    def extend(self, seconds: float) -> None:
+        self.ends = max(self.ends, time.monotonic() + seconds)
+
+    def __enter__(self) -> _ThreadLimit:
+        try:
+            self._local.limits.append(self)
+        except AttributeError:
+            self._local.limits = [self]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._local.limits.pop()
+        if isinstance(error, _Expired) and error.limit is self:
+            raise TimeoutError from None
+        return None
+
+
+class _ThreadSlots:
+    def __init__(self, waiting: ThreadWaiting, count: int) -> None:
+        self._waiting = waiting
+        self._slots = threading.Semaphore(count)
+
+    async def acquire(self) -> None:
+        if self._slots.acquire(blocking=False):
+            return
+        limit = self._waiting.next_limit()
+        if limit is None:
+            self._slots.acquire()
+        elif not self._slots.acquire(timeout=max(0.0, limit.ends - time.monotonic())):
+            raise _Expired(limit)
+
+    def release(self) -> None:
+        self._slots.release()
+
+
+class ThreadWaiting:
+    """Blocks the calling thread.  One object serves any number of threads; limits belong to the thread."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def next_limit(self) -> _ThreadLimit | None:
+        """The limit that this thread will reach first, no further out than the innermost shield."""
+        found: _ThreadLimit | None = None
+        for limit in reversed(getattr(self._local, "limits", ())):
+            if found is None or limit.ends < found.ends:
+                found = limit
+            if limit.shield:
+                break
+        return found if found is not None and found.ends != math.inf else None
+
+    async def readable(self, sock: socket.socket) -> None:
+        """Until there is something to read."""
+        self._poll(sock, select.POLLIN)
+
+    async def writable(self, sock: socket.socket) -> None:
+        """Until there is room to write."""
+        self._poll(sock, select.POLLOUT)
+
+    def _poll(self, sock: socket.socket, event: int) -> None:
+        poll = select.poll()
+        poll.register(sock, event)
+        while True:
+            limit = self.next_limit()
+            if limit is None:
+                poll.poll()
+                return
+            left = limit.ends - time.monotonic()
+            if left <= 0:
+                raise _Expired(limit)
+            # Rounded up: a wait that is cut short by a fraction of a millisecond would spin.
+            if poll.poll(left * 1000 + 1):
+                return
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Here and now."""
+        return function()
+
+    def limit(self, seconds: float | None, shield: bool = False) -> Limit:
+        """Checked wherever this thread waits."""
+        return _ThreadLimit(self._local, seconds, shield)
+
+    def slots(self, count: int) -> Slots:
+        """A semaphore that threads wait for."""
+        return _ThreadSlots(self, count)
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """
+    Run a coroutine that waits only through :class:`ThreadWaiting` to its end, here.
+
+    An interrupt (Ctrl-C) is raised where the coroutine waits, so its own clean-up runs before it comes out.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    coroutine.close()
+    raise HostBug("a blocking call suspended: something below it waits on an event loop")
