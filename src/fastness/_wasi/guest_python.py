@@ -2,7 +2,8 @@
 How an engine drives the Python guest: what it finds in its tree, how it is warmed up, how a request reaches it.
 
 The artefact exports ``host_alloc(size) -> address`` and ``turn(address, length)``, which executes source text in
-``__main__``.  Requests and answers do not travel as source: they go over the channel descriptor, as bytes.
+``__main__``; we add ``PyObject_CallNoArgs``, with which a run calls the boot code's function by its address.  Requests
+and answers do not travel as source: they go over the channel descriptor, as bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import json
 from fastness._wasi import image as images
 from fastness._wasi import memfs, memfs_tree
 from fastness._wasi.library import Library, map_file, python_library
-from fastness._wasi.stop import Stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from fastness._wasi.binding import Instance, Linker
 
-_TURN = b"__import__('_fastness').turn()"
 _NO_SUCH_CALL = 0xFFFFFFFF
 
 
@@ -78,7 +77,7 @@ class PythonGuest:
         self, instance: Instance, host: Any, sources: dict[str, str], preload: list[str]
     ) -> tuple[list[tuple[int, int]], dict[str, int]]:
         """
-        Install the boot code, import ``preload``, and find the generators.  Returns them and no further state.
+        Install the boot code, import ``preload``, and find the generators.  Returns them and the address of ``turn``.
 
         Raises ``RuntimeError`` with the guest's output where the warm-up fails.
         """
@@ -89,11 +88,11 @@ class PythonGuest:
             "  exec(compile(_s, '<fastness>', 'exec'), _m.__dict__)\n"
             f"_m.warm({preload!r})\n"
             "import _fastness as _m, json as _j, os as _o\n"
-            f"_o.write({self.channel}, _j.dumps(_m.generators()).encode())\n"
+            f"_o.write({self.channel}, _j.dumps([id(_m.turn), _m.generators()]).encode())\n"
             "del _m, _j, _o\n"
         )
-        self._must_turn(instance, text.encode())
-        found = json.loads(bytes(host.take_channel()))
+        self._execute(instance, text.encode())
+        turn, found = json.loads(bytes(host.take_channel()))
         generators = []
         base = instance.base()
         for item in found:
@@ -106,19 +105,20 @@ class PythonGuest:
             if place is None:
                 raise RuntimeError("the state of a random generator was not found in the guest's memory")
             generators.append(place)
-        return generators, {}
+        return generators, {"turn": int(turn)}
 
     def warm(self, instance: Instance, host: Any, state: dict[str, int]) -> None:
         """One smallest run, so that the image holds what a first run makes."""
         for source in (b"1/0", b"print(1)\n[1, 2.5, 'x', {'a': None}]", b"1"):
             host.put_channel(self.request({"warm": True}, source))
-            self._must_turn(instance, _TURN)
+            if not self._call_turn(instance, state["turn"]):
+                raise RuntimeError("the boot code failed")
             host.take_channel()
 
     def request(self, head: dict[str, Any], code: bytes) -> bytes:
         """The bytes that the boot code reads from its channel."""
         text = json.dumps(head).encode() if head else b""
-        return len(text).to_bytes(4, "little") + text + code
+        return (4 + len(text) + len(code)).to_bytes(8, "little") + len(text).to_bytes(4, "little") + text + code
 
     def head(self, invoke: dict[str, Any], session: bool) -> dict[str, Any]:
         """What of an invoke the boot code needs to know; empty in the commonest case."""
@@ -141,25 +141,21 @@ class PythonGuest:
         A turn that fails without an answer (its code broke the boot code) needs no more: no answer is an answer.
         """
         host.put_channel(self.request(self.head(invoke, bool(invoke.get("session"))), code))
-        self._turn(instance, _TURN)
+        assert image is not None
+        self._call_turn(instance, image.state["turn"])
 
-    def _must_turn(self, instance: Instance, text: bytes) -> None:
-        status = self._turn(instance, text)
-        if status:
-            raise RuntimeError(f"the guest's turn ended with status {status}")
+    @staticmethod
+    def _call_turn(instance: Instance, function: int) -> bool:
+        """Whether the boot code came back; the result is the address of None, or zero for an exception."""
+        return bool(instance.call(b"PyObject_CallNoArgs", function))
 
-    def _turn(self, instance: Instance, text: bytes) -> int:
+    def _execute(self, instance: Instance, text: bytes) -> None:
+        """Execute source text in ``__main__``; only while an image is made."""
         address = instance.call(b"host_alloc", len(text))
         if not 0 < address <= instance.size() - len(text):
-            # Its allocator has nothing left, or user code has broken it.
-            raise Stop("memory")
+            raise RuntimeError("the guest has no room for a request")
         # SAFETY: bounds checked against linear memory just now.
         ctypes.memmove(instance.base() + address, text, len(text))
-        return int(instance.call(b"turn", address, len(text)))
-
-
-def make(options: dict[str, Any]) -> PythonGuest:
-    """Factory, by name of the runtime."""
-    return PythonGuest(options)
-
-
+        status = instance.call(b"turn", address, len(text))
+        if status:
+            raise RuntimeError(f"the guest's turn ended with status {status}")

@@ -28,6 +28,8 @@ PAGE = 65536
 _MT_WORDS = 624
 #: How many bytes of written pages a reset copies back one by one; above it all but the hot pages are dropped.
 _HOT_SLACK = 1.4
+#: Bytes of clean pages between two written ranges that are copied along.
+_BRIDGE = 4096
 
 
 class Image:
@@ -91,9 +93,17 @@ def reset(instance: Instance, image: Image, scanner: Scanner) -> bool:
             if end > start:
                 ctypes.memmove(base + start, image.read_only + start, end - start)
         return True
-    for start, end in ranges:
-        # SAFETY: the kernel reported this range inside [base, base+size), and the image covers all of it.
-        ctypes.memmove(start, source + start, end - start)
+    last = len(ranges) - 1
+    begin = -1
+    for i, (start, end) in enumerate(ranges):
+        if begin < 0:
+            begin = start
+        if i < last and ranges[i + 1][0] - end <= _BRIDGE:
+            # A call costs more than copying a few pages that were clean; from the next time on they count as written.
+            continue
+        # SAFETY: the kernel reported these pages inside [base, base+size), and the image covers all of it.
+        ctypes.memmove(begin, source + begin, end - begin)
+        begin = -1
     return True
 
 
@@ -103,22 +113,6 @@ def learn_hot(instance: Instance, image: Image, scanner: Scanner) -> None:
     ranges = scanner.dirty(base, base + image.size)
     image.hot = [(start - base, end - base) for start, end in ranges]
     image.hot_bytes = sum(end - start for start, end in ranges)
-
-
-def touch_hot(instance: Instance, image: Image) -> None:
-    """
-    Have the pages that every run writes copied now, while nobody waits (``MADV_POPULATE_WRITE``, Linux 5.14).
-
-    Where the kernel does not know it, the run pays for its own page faults as before.
-    """
-    base = instance.base()
-    try:
-        for start, end in image.hot:
-            # SAFETY: ranges of the image, which the instance's memory covers; the advice changes no content.
-            memory.advise(base + start, end - start, memory.MADV_POPULATE_WRITE)
-    except OSError:
-        image.hot = []
-        image.hot_bytes = 0
 
 
 def same(instance: Instance, image: Image) -> bool:

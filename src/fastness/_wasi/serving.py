@@ -156,8 +156,6 @@ class Server:
             return
         instance.close()
         self._slot, self._slot_fresh = self._create(0), True
-        if fresh:
-            images.touch_hot(self._slot, self.image)
 
     def compare(self) -> bool:
         """Whether the waiting instance is byte for byte the image; True where none waits."""

@@ -71,7 +71,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
     for tier in dict.fromkeys(outcome.tier for outcome in outcomes):
         lines += [f"## {tier}", "", "| guarantee | what is claimed | attack | stopped by |", "|---|---|---|---|"]
         rows = [outcome for outcome in outcomes if outcome.tier == tier]
-        order = [guarantee for guarantee in Tier(tier).guarantees]
+        order = Tier(tier).guarantees
         rows.sort(key=lambda o: (o.attack.claim.guarantee.value, o.attack.id))
         for outcome in rows:
             by = outcome.stopped_by if outcome.verdict is Verdict.HELD else f"**{outcome.verdict.value}**"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -46,11 +45,9 @@ def attack(
         with BuildProgress() as building, Sandbox(tier=name) as box:
             # The first run proves the tier and builds what is missing; attacks are not timed with that.
             box.run("pass", on_event=lambda event, data: building(data) if event == "progress" else None)
-            done = 0
             total = sum(1 for each in attacks if name in each.tiers)
-            for outcome in runner.run(attacks, name, box, quick=quick):
+            for done, outcome in enumerate(runner.run(attacks, name, box, quick=quick), 1):
                 outcomes.append(outcome)
-                done += 1
                 _tick(outcome, done, total)
     good = bool(outcomes) and all(outcome.verdict.good for outcome in outcomes)
     if as_json:
@@ -89,7 +86,7 @@ def _show(outcomes: list[Outcome], *, verbose: bool) -> None:
                 shown.add_row("", seen, f"{outcome.seconds:.1f} s", "")
         console.print(shown)
     for outcome in outcomes:
-        if outcome.verdict not in (Verdict.HELD,):
+        if outcome.verdict is not Verdict.HELD:
             console.print(f"{outcome.attack.id}: {outcome.verdict.value}: {outcome.detail}")
     console.print(report.summary(outcomes))
 
@@ -100,5 +97,3 @@ def _write(path: str, text: str) -> None:
     except OSError as error:
         raise BackendError(f"writing {path}", error.strerror or error, "name a file that can be written") from error
 
-
-__all__: list[Any] = ["attack"]

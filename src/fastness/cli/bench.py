@@ -45,7 +45,8 @@ def bench(*, as_json: bool, quick: bool) -> int:
 def _machine() -> str:
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     cores = len(os.sched_getaffinity(0))
-    return f"{platform.machine()}, {cores} cores, kernel {platform.release()}, Python {platform.python_version()}, load {load}"
+    python = platform.python_version()
+    return f"{platform.machine()}, {cores} cores, kernel {platform.release()}, Python {python}, load {load}"
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -48,13 +48,13 @@ def cli() -> None:
 @click.option("--raw", is_flag=True, help="Pass the guest's output on unchanged, control characters and all.")
 @json_option
 def run(**options: Any) -> int:
-    """
+    r"""
     Run a program in a sandbox.
 
     The program is FILE, standard input (-), or CODE.  It sees /work, which starts with what --file and --dir copy
     there, and nothing of this machine.  Refusals are listed on standard error after the run.
 
-    Control characters in the guest's output are shown as escapes (\\x1b), wherever it goes; --raw passes exact bytes.
+    Control characters in the guest's output are shown as escapes (\x1b), wherever it goes; --raw passes exact bytes.
 
     Exit codes: 0 ok; 1 the program failed; 2 wrong usage; 3 the tier does not hold here; 4 a limit; 70 the machinery
     failed; 130 cancelled.  The program's own status is in exit_code of --json.

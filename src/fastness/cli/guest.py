@@ -53,7 +53,7 @@ def build(names: tuple[str, ...], preload: str | None) -> int:
     from fastness._wasi import builder, guests
     from fastness.backends import materials
 
-    modules = materials.DEFAULT_PRELOAD
+    modules: tuple[str, ...] = materials.DEFAULT_PRELOAD
     if preload is not None:
         modules = materials.check_preload(tuple(name for name in preload.split(",") if name))
     for name in names:

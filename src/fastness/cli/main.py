@@ -70,7 +70,7 @@ def _guarded(arguments: list[str]) -> int:
         return exits.CANCELLED
     except BrokenPipeError:
         return exits.OK
-    except Exception:
+    except Exception:  # noqa: BLE001  # shown with its traceback, as our bug
         import traceback
 
         err("this is a bug of Fastness; please report it with the lines below")

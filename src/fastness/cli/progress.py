@@ -37,6 +37,7 @@ class BuildProgress:
         self._lock = threading.Lock()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
+        """Show one step."""
         with self._lock:
             self._update(event)
 
@@ -53,10 +54,9 @@ class BuildProgress:
         if sys.stderr.isatty():
             if estimate >= _QUIET_S or self._bar is not None:
                 self._draw(f"{text} ({cost})" if cost else text, elapsed, estimate)
-        elif stage != self._stage or time.monotonic() - self._said >= _LINE_EVERY_S:
-            if estimate >= _QUIET_S:
-                self._said = time.monotonic()
-                err(f"{text}: {elapsed:.0f} s, {cost}" if stage == self._stage else f"{text} ({cost})")
+        elif estimate >= _QUIET_S and (stage != self._stage or time.monotonic() - self._said >= _LINE_EVERY_S):
+            self._said = time.monotonic()
+            err(f"{text}: {elapsed:.0f} s, {cost}" if stage == self._stage else f"{text} ({cost})")
         self._stage = stage
 
     def _draw(self, text: str, elapsed: float, estimate: float) -> None:

@@ -30,10 +30,10 @@ def one_line(text: str, width: int = 200) -> str:
 
 
 class VisibleStream:
-    """
+    r"""
     Turns a stream of guest bytes into safe text, piece by piece: a character split between two pieces stays whole.
 
-    Bytes that are not UTF-8 are shown as ``\\xNN``.  A line ending of carriage return and line feed becomes a line
+    Bytes that are not UTF-8 are shown as ``\xNN``.  A line ending of carriage return and line feed becomes a line
     feed, so that programs for other systems read well.
     """
 

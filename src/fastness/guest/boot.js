@@ -36,7 +36,7 @@ const RESERVE = 64 << 10;
 let reserve = new Buffer(RESERVE);
 
 function write(file, text) {
-  puts(file, text);
+  puts(file, wellFormed(text));
   flush(file);
 }
 

@@ -131,7 +131,7 @@ class Inspector {
       const label = slice(source, 0, 5) === "class" ? "class" : "Function";
       const own = getOwnPropertyDescriptor(value, "name")?.value;
       head = label === "class" ? `[class ${own || "(anonymous)"}]` : own ? `[${label}: ${own}]` : `[${label} (anonymous)]`;
-      return this.wrap(head, this.fields(value, level, ["prototype", "length", "name"], parts), "{", "}", level);
+      return this.wrap(head, this.fields(value, level, ["prototype", "length", "name"], parts), "{", "}", level, { bare: true });
     }
     if (isError(value)) {
       let text = errorText(value);
@@ -139,7 +139,7 @@ class Inspector {
       const known = ["stack", "message", "name", "fileName", "lineNumber", "columnNumber"];
       const shown = deep ? [] : this.fields(value, level, known, parts);
       if (getOwnPropertyDescriptor(value, "cause")) push(shown, "[cause]: " + this.show(value.cause, level + 1));
-      return this.wrap(text, shown, "{", "}", level);
+      return this.wrap(text, shown, "{", "}", level, { bare: true });
     }
     const time = has(dateTime, value);
     if (time !== undefined) return is(time, NaN) ? "Invalid Date" : dateText(value);
@@ -175,7 +175,7 @@ class Inspector {
       return `[${name ?? "Object: null prototype"}]`;
     }
     this.fields(value, level, array ? ["length"] : [], parts, skip);
-    return this.wrap(slice(head, 0, -1), parts, open, shut, level, open === "[");
+    return this.wrap(slice(head, 0, -1), parts, open, shut, level, { list: open === "[" });
   }
 
   items(value, length, level, parts) {
@@ -221,9 +221,9 @@ class Inspector {
     return parts;
   }
 
-  wrap(head, parts, open, shut, level, list = false) {
+  wrap(head, parts, open, shut, level, { list = false, bare = false } = {}) {
     const lead = head ? head + " " : "";
-    if (!parts.length) return open === "{" && (head.startsWith("[F") || head.startsWith("[class") || head.includes("\n") || head.includes(": ") && !head.startsWith("[Object")) ? head : lead + open + shut;
+    if (!parts.length) return bare ? head : lead + open + shut;
     const indent = "  ".repeat(level);
     let total = lead.length + indent.length + parts.length;
     let multi = false;
@@ -231,7 +231,7 @@ class Inspector {
     for (const part of parts) {
       total += part.length + 1;
       if (part.includes("\n")) multi = true;
-      if (part.length > longest) longest = part.length;
+      if (part.length > longest && !part.startsWith("... ")) longest = part.length;
     }
     if (!multi && total <= WIDTH + indent.length && (!list || parts.length <= 6 || total <= WIDTH)) {
       return `${lead}${open} ${join(parts, ", ")} ${shut}`;
@@ -241,6 +241,7 @@ class Inspector {
       // Short items in columns.
       const columns = Math.max(1, Math.min(16, Math.floor(WIDTH / (longest + 2))));
       const right = parts.every((part) => /^[-\d.]/.test(part));
+      const rest = parts.at(-1).startsWith("... ") ? "," + pad + parts.pop() : "";
       let out = "";
       for (let i = 0; i < parts.length; i++) {
         const last = i === parts.length - 1;
@@ -249,7 +250,7 @@ class Inspector {
         const width = longest + 1;
         out += (i % columns ? " " : pad) + (right ? cell.padStart(last ? longest : width) : end ? cell : cell.padEnd(width));
       }
-      return `${lead}${open}${out}\n${indent}${shut}`;
+      return `${lead}${open}${out}${rest}\n${indent}${shut}`;
     }
     return `${lead}${open}${pad}${join(parts, "," + pad)}\n${indent}${shut}`;
   }
