@@ -15,13 +15,12 @@ from __future__ import annotations
 import _socket
 import _thread
 import gc
-import json
 import os
 import sys
 import time
 
 from fastness._linux import confine, pagemap
-from fastness._wasi import binding, image_maker, memfs_tree, preview1, serving
+from fastness._wasi import binding, memfs_tree, preview1, serving, tiny_json
 from fastness._wasi import image as images
 from fastness._wasi.engine_talk import Conversation, fill_rows
 from fastness._wasi.output import Output
@@ -56,7 +55,7 @@ def _load_image(options: dict[str, Any]) -> images.Image | None:
     """The image that the parent handed over.  Its numbers are checked: they become addresses."""
     if not options.get("image"):
         return None
-    meta = json.loads(options["image"])
+    meta = tiny_json.loads(options["image"])
     size = int(meta["size"])
     fd = options["image_fd"]
     if not 0 < size <= os.fstat(fd).st_size or size % images.PAGE:
@@ -125,6 +124,11 @@ class EngineProcess:
         )
         self.output = output
         self.image_fd = options.get("image_fd", -1)
+        if self.image_mode:
+            # Imported while files can still be opened, and only where it is needed.
+            from fastness._wasi import image_maker
+
+            self.image_maker = image_maker
         if not self.image_mode:
             self.server.image = _load_image(options)
         self.mark("image")
@@ -207,6 +211,7 @@ class EngineProcess:
         code, stdin = blob[:code_length], blob[code_length:]
         operation = head["op"]
         if operation == "image":
+            image_maker = self.image_maker
             sources = {"encode": code.decode(), "boot": stdin.decode()}
             made = image_maker.make(self.server, self.watch, self.talk, self.image_fd, head, sources)
             if made is not None:

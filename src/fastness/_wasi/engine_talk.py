@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import _socket
 import _thread
-import json
 import os
 
+from fastness._wasi import tiny_json
 from fastness.wire import frames
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class Conversation:
 
     def send_json(self, kind: int, head: dict[str, Any], blob: bytes = b"") -> None:
         """Send one frame with a JSON head."""
-        self.send(kind, json.dumps(head, ensure_ascii=False).encode("utf-8", "replace"), blob)
+        self.send(kind, tiny_json.dumps(head).encode("utf-8", "replace"), blob)
 
     def receive(self) -> tuple[int, dict[str, Any], bytes]:
         """The next frame from the parent; ends the process at end of file."""
@@ -51,7 +51,7 @@ class Conversation:
             if not data:
                 os._exit(0)
             parser.feed(data)
-        return frame.type, json.loads(frame.head) if frame.head else {}, frame.blob
+        return frame.type, tiny_json.loads(frame.head.decode()) if frame.head else {}, frame.blob
 
 
 def fill_rows(result: dict[str, Any], run: Run, deleted: list[str]) -> dict[str, Any]:

@@ -12,11 +12,10 @@ has decoded it.
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 import struct
 
-from fastness._wasi import memfs, memfs_tree
+from fastness._wasi import memfs, memfs_tree, tiny_json
 from fastness._wasi.binding import WasmtimeError
 
 TYPE_CHECKING = False
@@ -110,7 +109,7 @@ class JavaScriptGuest:
         for name, text in texts.items():
             turn.boot_module(f"fastness:{name}", text)
         made = turn.global_value("__fastness")
-        for name, text in json.loads(turn.text(turn.property(made, "aliases"))).items():
+        for name, text in tiny_json.loads(turn.text(turn.property(made, "aliases")).decode()).items():
             turn.compile_module(name, text)
         for name in ("begin", "done", "fail", "forget", "tick"):
             state[name] = turn.property(made, name)
@@ -132,7 +131,7 @@ class JavaScriptGuest:
     def run(self, instance: Instance, host: Any, image: images.Image | None, invoke: dict[str, Any], code: bytes) -> None:
         """Run the request.  Raises ``Trap`` where the guest did not return."""
         assert image is not None  # the engine makes instances of this guest from an image only
-        turn = Turn(instance, host, image.state)
+        turn = Turn(instance, host, image.state, bool(invoke.get("session")))
         if invoke.get("op") != "execute":
             turn.prepare()
         turn.run(invoke, code)
@@ -151,10 +150,12 @@ class _NoLibrary:
 class Turn:
     """One use of an instance: calls into the interpreter, with everything it says checked."""
 
-    __slots__ = ("_host", "_instance", "_state", "context")
+    __slots__ = ("_host", "_instance", "_lasting", "_state", "context")
 
-    def __init__(self, instance: Instance, host: Any, state: dict[str, int]) -> None:
+    def __init__(self, instance: Instance, host: Any, state: dict[str, int], lasting: bool = True) -> None:
         self._instance = instance
+        #: Whether this instance goes on after the turn.  Giving memory back is a waste of time where it does not.
+        self._lasting = lasting
         self._host = host
         self._state = state
         self.context = state["context"]
@@ -201,7 +202,8 @@ class Turn:
         if size > _ANSWER_CAP:
             return b""
         data = self._peek(address, size)
-        instance.call_raw(b"JS_FreeCString", (self.context, address))
+        if self._lasting:
+            instance.call_raw(b"JS_FreeCString", (self.context, address))
         return data
 
     def property(self, value: int, name: str) -> int:
@@ -220,7 +222,8 @@ class Turn:
         if not address:
             return None
         value = self._call(b"JS_Eval", self.context, address, len(code), address + len(code) + 1, flags)
-        self._instance.call_raw(b"free", (address,))
+        if self._lasting:
+            self._instance.call_raw(b"free", (address,))
         return value
 
     def function(self, name: str, *args: int) -> int:
@@ -257,7 +260,7 @@ class Turn:
         self._host.answer(answer)
 
     def _begin(self, head: dict[str, Any]) -> None:
-        data = json.dumps(head).encode()
+        data = tiny_json.dumps(head).encode()
         address = self._place(data)
         if address:
             text = self._call(b"JS_NewStringLen", self.context, address, len(data))
@@ -326,7 +329,7 @@ class Turn:
                 return None
 
     def _unsettled(self) -> int:
-        error = self.evaluate(b"new Error(%s)" % json.dumps(_UNSETTLED).encode(), b"fastness:end", _GLOBAL)
+        error = self.evaluate(b"new Error(%s)" % tiny_json.dumps(_UNSETTLED).encode(), b"fastness:end", _GLOBAL)
         return error if error is not None else _UNDEFINED << 32
 
     def _fail(self, error: int) -> bytes:
@@ -362,7 +365,8 @@ class Turn:
 
     def _free(self, value: int) -> None:
         """Give up a reference."""
-        self._instance.call_raw(b"JS_FreeValue", (self.context, value))
+        if self._lasting:
+            self._instance.call_raw(b"JS_FreeValue", (self.context, value))
 
     # making an image
 

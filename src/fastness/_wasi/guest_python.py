@@ -9,10 +9,9 @@ and answers do not travel as source: they go over the channel descriptor, as byt
 from __future__ import annotations
 
 import ctypes
-import json
 
 from fastness._wasi import image as images
-from fastness._wasi import memfs, memfs_tree
+from fastness._wasi import memfs, memfs_tree, tiny_json
 from fastness._wasi.library import Library, map_file, python_library
 
 TYPE_CHECKING = False
@@ -92,7 +91,7 @@ class PythonGuest:
             "del _m, _j, _o\n"
         )
         self._execute(instance, text.encode())
-        turn, found = json.loads(bytes(host.take_channel()))
+        turn, found = tiny_json.loads(host.take_channel().decode())
         generators = []
         base = instance.base()
         for item in found:
@@ -117,7 +116,7 @@ class PythonGuest:
 
     def request(self, head: dict[str, Any], code: bytes) -> bytes:
         """The bytes that the boot code reads from its channel."""
-        text = json.dumps(head).encode() if head else b""
+        text = tiny_json.dumps(head).encode() if head else b""
         return (4 + len(text) + len(code)).to_bytes(8, "little") + len(text).to_bytes(4, "little") + text + code
 
     def head(self, invoke: dict[str, Any], session: bool) -> dict[str, Any]:

@@ -7,9 +7,8 @@ write that descriptor.
 
 from __future__ import annotations
 
-import json
 
-from fastness._wasi import binding, serving
+from fastness._wasi import binding, serving, tiny_json
 from fastness._wasi import image as images
 from fastness.wire import frames
 
@@ -85,7 +84,7 @@ def make(
         saved.append([number, place[0], place[1], offset, flags])
     size = images.save(instance, image_fd)
     meta = {"size": size, "saved": saved, "generators": generators, "state": state}
-    talk.send_json(frames.EVENT, {"name": "image"}, json.dumps(meta).encode())
+    talk.send_json(frames.EVENT, {"name": "image"}, tiny_json.dumps(meta).encode())
     server.close(run)
     run.ending = "returned"
     return run

@@ -8,11 +8,10 @@ are unpacked once, when the guest is built, into a *bundle*: a length, a JSON in
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 
-from fastness._wasi import memfs_tree
+from fastness._wasi import memfs_tree, tiny_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def pack_bundle(files: dict[str, bytes]) -> bytes:
     for path, data in sorted(files.items()):
         index[path] = (at, len(data))
         at += len(data)
-    head = json.dumps(index).encode()
+    head = tiny_json.dumps(index).encode()
     return len(head).to_bytes(8, "little") + head + b"".join(files[path] for path in sorted(files))
 
 
@@ -47,7 +46,7 @@ def open_bundle(data: memoryview) -> dict[str, memoryview]:
         raise ValueError("the bundle's index is longer than the bundle")
     body = data[8 + length :]
     files: dict[str, memoryview] = {}
-    index: Any = json.loads(bytes(data[8 : 8 + length]))
+    index: Any = tiny_json.loads(bytes(data[8 : 8 + length]).decode())
     for path, (at, size) in index.items():
         if not 0 <= at <= at + size <= len(body):
             raise ValueError(f"the bundle's entry {path!r} lies outside it")

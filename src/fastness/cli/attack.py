@@ -96,4 +96,3 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise BackendError(f"writing {path}", error.strerror or error, "name a file that can be written") from error
-

@@ -43,7 +43,7 @@ def main() -> None:
     current[0] = host
     trap = ""
     try:
-        guest._turn(instance, source)
+        guest._execute(instance, source)
     except binding.Trap as error:
         trap = error.code
     except RuntimeError as error:

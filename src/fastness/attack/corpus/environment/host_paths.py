@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 
 import fastness
-
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee

@@ -13,7 +13,8 @@ from fastness.tier import Guarantee
 CODE = """
 import os
 
-for name in ('../mark', '..\\\\mark', 'a/../../mark', '/mark', 'C:mark', '~', '\\x1b[2J', MARK_FILE.replace('/', '\\\\')):
+names = ['../mark', '..\\\\mark', 'a/../../mark', '/mark', 'C:mark', '~', '\\x1b[2J', MARK_FILE.replace('/', '\\\\')]
+for name in names:
     try:
         os.makedirs('a', exist_ok=True)
         open(name, 'w').write('x')
