@@ -1,38 +1,31 @@
-"""Monthly weather in Seattle: what a model writes when it is asked for a table and a chart."""
-
-import json
-
+# What a model might write when it is asked: "When does it rain in Seattle, and how warm is it then?"
 import matplotlib.pyplot as plt
 import pandas as pd
 
 weather = pd.read_csv("seattle-weather.csv", parse_dates=["date"])
 weather["month"] = weather["date"].dt.month
+weather["mean"] = (weather["temp_max"] + weather["temp_min"]) / 2
 
-months = weather.groupby("month").agg(
+monthly = weather.groupby("month").agg(
+    rainy_days=("precipitation", lambda rain: (rain > 0).sum() / weather["date"].dt.year.nunique()),
     rain_mm=("precipitation", "sum"),
-    wet_days=("precipitation", lambda days: int((days > 0).sum())),
-    warmest=("temp_max", "max"),
-    coldest=("temp_min", "min"),
+    mean_temp=("mean", "mean"),
+    wind=("wind", "mean"),
 )
-years = weather["date"].dt.year.nunique()
-months[["rain_mm", "wet_days"]] /= years
+monthly["rain_mm"] /= weather["date"].dt.year.nunique()
 
-figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 7), sharex=True, constrained_layout=True)
-top.bar(months.index, months["rain_mm"], color="#4c78a8")
-top.set_ylabel("rain per month (mm)")
-top.set_title(f"Seattle, {weather['date'].min():%Y} to {weather['date'].max():%Y}")
-by_month = weather.groupby("month")
-bottom.fill_between(months.index, by_month["temp_min"].mean(), by_month["temp_max"].mean(), color="#f58518", alpha=0.35)
-bottom.plot(months.index, by_month["temp_max"].mean(), color="#f58518", label="mean high")
-bottom.plot(months.index, by_month["temp_min"].mean(), color="#e45756", label="mean low")
-bottom.set_ylabel("temperature (°C)")
-bottom.set_xticks(range(1, 13), list("JFMAMJJASOND"))
-bottom.legend(frameon=False)
-for axes in (top, bottom):
-    axes.spines[["top", "right"]].set_visible(False)
+figure, rain = plt.subplots(figsize=(8, 4.2))
+rain.bar(monthly.index, monthly["rain_mm"], color="#4c78a8", label="rain, mm a month")
+rain.set_xticks(range(1, 13), "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+rain.set_ylabel("rain (mm)")
+warmth = rain.twinx()
+warmth.plot(monthly.index, monthly["mean_temp"], color="#e45756", marker="o", label="mean temperature, °C")
+warmth.set_ylabel("temperature (°C)")
+rain.set_title(f"Seattle, {weather['date'].dt.year.min()}–{weather['date'].dt.year.max()}: wet winters, dry summers")
+figure.legend(loc="upper center", bbox_to_anchor=(0.5, 0.88))
+figure.tight_layout()
 figure.savefig("seattle.png", dpi=110)
+monthly.round(1).to_csv("monthly.csv")
 
-months.round(1).to_csv("months.csv")
-print(f"{len(weather)} days read, {len(months)} months written")
-
-json.loads(months.round(1).reset_index().to_json(orient="records"))
+print(f"{len(weather)} days read; the wettest month is {monthly['rain_mm'].idxmax()}")
+[{"month": int(month), **{name: float(value) for name, value in row.items()}} for month, row in monthly.iterrows()]

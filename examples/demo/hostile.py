@@ -1,27 +1,27 @@
-"""What a program must not be able to do.  Each attempt is made in earnest, and says how it went."""
-
+# What nobody asked for: looks for secrets, phones home, starts a program, and then never ends.
 import os
-import pathlib
 import socket
 import subprocess
 
+found = []
 
-def attempt(what, action):
+
+def attempt(name, action):
     try:
-        print(f"{what}: got {action()!r}", flush=True)
-    except BaseException as error:
-        print(f"{what}: {type(error).__name__}", flush=True)
+        found.append((name, repr(action())[:60]))
+        print(f"{name}: got through")
+    except Exception as error:
+        print(f"{name}: {type(error).__name__}: {error}")
 
 
-attempt("read the home folder", lambda: sorted(os.listdir(HOME))[:5])
-attempt("read a private key", lambda: pathlib.Path(HOME, ".ssh/id_ed25519").read_text())
-attempt("read the password file", lambda: open("/etc/passwd").readline())
+attempt("read a private key", lambda: open(os.path.expanduser("~/.ssh/id_rsa")).read())
+attempt("read the password file", lambda: open("/etc/passwd").read())
+attempt("list the home folder", lambda: os.listdir(os.path.expanduser("~")))
+attempt("read the host's variables", lambda: open("/proc/self/environ").read())
 attempt("climb out of the folder", lambda: open("../../../../etc/hostname").read())
-attempt("plant a link out", lambda: os.symlink("/etc", "etc"))
-attempt("read the environment", lambda: os.environ["SECRET"])
-attempt("write outside", lambda: open("/etc/cron.d/job", "w"))
-attempt("open a socket", lambda: socket.create_connection(("127.0.0.1", PORT), 2))
-attempt("start a program", lambda: subprocess.run(["id"], capture_output=True))
-print("and now I will not stop", flush=True)
+attempt("link to the outside", lambda: os.symlink("/etc/passwd", "passwd"))
+attempt("open a socket", lambda: socket.create_connection(("127.0.0.1", 9), timeout=1))
+attempt("start a program", lambda: subprocess.run(["id"], capture_output=True, check=True))
+print(f"{len(found)} attempts got through; now for the processor", flush=True)
 while True:
     pass

@@ -317,9 +317,10 @@ class EngineProcess:
             "stdout_len": len(out),
             "stderr_len": len(err),
             "payload_len": len(payload),
+            "claims_len": len(run.claims),
             "session_state": state,
         }
-        self.talk.send_json(frames.RESULT, fill_rows(result, run, deleted), out + err + payload)
+        self.talk.send_json(frames.RESULT, fill_rows(result, run, deleted), out + err + payload + bytes(run.claims))
 
     def _send_file(self, run: int, path: str, change: str, data: Any) -> None:
         size = len(data)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: A reset instance is compared with its image after so many resets.
 _COMPARE_EVERY = 20_000
 _MEMORY_CAP = 4 << 30
+#: Bytes of claims that a run may tell while it runs.
+_CLAIMS_CAP = 32 << 10
 
 
 class NotClean(Exception):
@@ -59,6 +61,7 @@ class Run:
 
     __slots__ = (
         "baseline",
+        "claims",
         "cpu_ns",
         "denials",
         "ending",
@@ -83,6 +86,7 @@ class Run:
         self.denials = DenialLog()
         self.baseline: Any = None
         self.payload: list[bytes] = []
+        self.claims = bytearray()
         self.payload_left = 0
         self.ending = ""
         self.exit_code: int | None = None
@@ -199,6 +203,7 @@ class Server:
         run.payload_left = limits["frame_bytes"]
         if self.guest.channel >= 0:
             run.host.install(self.guest.channel, stream(b"", self._payload_writer(run)))
+            run.host.install(self.guest.channel + 1, stream(None, self._claims_writer(run)))
         if self.image is not None:
             for number, label, path, offset, flags in self.image.saved:
                 run.host.restore_fd(number, self.guest.library.find(label, path), offset, flags)
@@ -215,12 +220,21 @@ class Server:
 
         return write
 
+    @staticmethod
+    def _claims_writer(run: Run) -> Callable[[bytes], None]:
+        def write(data: bytes) -> None:
+            # What does not fit is lost: nobody is owed a claim.
+            run.claims += data[: _CLAIMS_CAP - len(run.claims)]
+
+        return write
+
     def execute(self, run: Run, invoke: dict[str, Any], code: bytes) -> None:
         """Let the guest run once; fills in ``ending`` and what belongs to it.  Never raises for what a guest did."""
         limits = invoke["limits"]
         host, instance = run.host, run.instance
         assert instance is not None
         run.payload.clear()
+        run.claims.clear()
         run.payload_left = limits["frame_bytes"]
         run.ending, run.trap, run.exit_code = "returned", "", None
         host.exc = None

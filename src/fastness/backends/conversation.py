@@ -219,8 +219,11 @@ def _report(
     queued: float,
 ) -> Report:
     answer: m.GuestPayload | None = None
+    claims: tuple[m.ClaimHead, ...] = ()
     exit_code: int | None = None
     if result is not None:
+        payload, told = payload[: result.payload_len], payload[result.payload_len :]
+        claims = m.decode_claims(told) if told else ()
         if result.ending == "refused":
             raise _refused(result)
         exit_code = result.exit_code
@@ -233,7 +236,7 @@ def _report(
         if kind is None:
             kind, detail, exit_code = _outcome(request, result, answer, exit_code)
     assert kind is not None
-    denials = _denials(result, answer)
+    denials = _denials(result, answer.claims if answer is not None else claims)
     usage = result.usage if result is not None else m.UsageHead()
     dropped = gathered.out.dropped + gathered.err.dropped
     change = gathered.change
@@ -335,7 +338,7 @@ def _capability(operation: str) -> str:
     return "net" if operation.startswith(("http", "dns", "net", "fetch")) else "wasi"
 
 
-def _denials(result: m.Result | None, answer: m.GuestPayload | None) -> tuple[Denial, ...]:
+def _denials(result: m.Result | None, claims: tuple[m.ClaimHead, ...]) -> tuple[Denial, ...]:
     rows: list[Any] = []
     if result is not None:
         rows += [
@@ -349,7 +352,7 @@ def _denials(result: m.Result | None, answer: m.GuestPayload | None) -> tuple[De
             )
             for row in result.denials
         ]
-    if answer is not None:
+    if claims:
         rows += [
             Denial(
                 capability=_capability(row.operation),
@@ -360,7 +363,7 @@ def _denials(result: m.Result | None, answer: m.GuestPayload | None) -> tuple[De
                 count=row.count,
                 claimed=True,
             )
-            for row in answer.claims
+            for row in claims
         ]
     return tuple(rows)
 

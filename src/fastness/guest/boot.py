@@ -27,12 +27,15 @@ from _fastness_encode import encode
 
 #: The descriptor on which the host hands in the request and takes the answer.
 CHANNEL = 1000
+#: The descriptor on which claims are told as they happen, one JSON line each.
+CLAIMS = 1001
 #: Bytes of an encoded value, and characters of a repr, that are sent at most.
 VALUE_CAP = 1 << 20
 REPR_CAP = 4096
 MESSAGE_CAP = 2000
 CLAIMS_CAP = 64
 
+_write = os.write
 _stdout = sys.stdout
 _stderr = sys.stderr
 _claims: dict[tuple[str, str], int] = {}
@@ -49,6 +52,11 @@ def _claim(operation: str, target: object) -> None:
         _claims[key] += 1
     elif len(_claims) < CLAIMS_CAP:
         _claims[key] = 1
+        # Told at once: a run that is ended later has no other chance to tell it.
+        try:
+            _write(CLAIMS, json.dumps(key).encode() + b"\n")
+        except OSError:
+            pass  # user code closed the descriptor
     else:
         _dropped[0] += 1
 
@@ -104,6 +112,22 @@ def _patch_processes() -> None:
             raise OSError(errno.ENOTSUP, "this guest has no processes")
 
         os.system = system
+
+
+def _patch_names() -> None:
+    """Names cannot be looked up here, and the functions for it are missing altogether: an error says more."""
+    import _socket
+
+    def lookup(event: str) -> object:
+        def refuse(host: object = "", *rest: object, **named: object) -> None:
+            sys.audit(event, host, *rest)
+            raise _socket.gaierror(-4, "this guest has no network, and no names can be looked up")
+
+        return refuse
+
+    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
+        if not hasattr(_socket, name):
+            setattr(_socket, name, lookup("socket." + name))
 
 
 def _patch_exits() -> None:
@@ -273,6 +297,7 @@ def warm(preload: list[str]) -> None:
 
     _patch_event_loop()
     _patch_processes()
+    _patch_names()
     _patch_exits()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)

@@ -264,7 +264,8 @@ class DenialHead(Head, frozen=True):
 
 class Result(Head, frozen=True, kw_only=True):
     """
-    How an invoke ended.  The blob is the rest of stdout, the rest of stderr, and the guest's own payload.
+    How an invoke ended.  The blob is the rest of stdout, the rest of stderr, the guest's own payload, and the claims
+    that it told as they happened.
 
     ``exit_code`` where the guest exited; ``trap`` names what stopped it.  ``deleted``, ``added`` and ``changed`` are
     paths below the work folder, without those that artefacts have named.
@@ -296,6 +297,7 @@ class Result(Head, frozen=True, kw_only=True):
     stdout_len: Length = 0
     stderr_len: Length = 0
     payload_len: Length = 0
+    claims_len: Length = 0
     stdout_dropped: Size = 0
     stderr_dropped: Size = 0
     session_state: Literal["none", "kept", "lost"] = "none"
@@ -370,7 +372,7 @@ def decode(frame: frames.Frame) -> Message:
         raise _error(kind, str(error)) from None
     size = len(frame.blob)
     if kind == frames.RESULT:
-        total = message.stdout_len + message.stderr_len + message.payload_len
+        total = message.stdout_len + message.stderr_len + message.payload_len + message.claims_len
     elif kind == frames.INVOKE:
         total = message.code_len + message.stdin_len
     else:
@@ -420,6 +422,26 @@ class GuestPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 _payload: Final = msgspec.json.Decoder(GuestPayload)
+
+
+_claim_line: Final = msgspec.json.Decoder(tuple[Name, Label])
+
+
+def decode_claims(data: bytes) -> tuple[ClaimHead, ...]:
+    """
+    Claims that a guest told line by line, merged; lines that are none are left out.
+
+    For a run that was ended: one that came to an end has them in its payload.
+    """
+    counts: dict[tuple[str, str], int] = {}
+    for line in data.split(b"\n")[: 4 * ROWS_MAX]:
+        try:
+            key = _claim_line.decode(line)
+        except (ValueError, RecursionError):
+            continue
+        if key in counts or len(counts) < ROWS_MAX:
+            counts[key] = counts.get(key, 0) + 1
+    return tuple(ClaimHead(operation, target, count) for (operation, target), count in counts.items())
 
 
 def decode_payload(data: bytes) -> GuestPayload:
