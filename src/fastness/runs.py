@@ -6,6 +6,7 @@ The meaning of each field is part of the public contract; ``SPECIFICATION.md`` a
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import math
@@ -200,9 +201,36 @@ class Files(Mapping[str, File]):
         """
         Write every file below ``folder`` and return the paths.
 
-        Paths were checked when they were collected: relative, no ``..``, no NUL.  Raises ``OSError``.
+        Paths were checked when they were collected: relative, no ``..``, no NUL.  A symbolic link below ``folder``
+        is never followed, so no name can lead out of it.  Raises ``OSError``.
         """
-        return [file.save(Path(folder) / path) for path, file in self._files.items()]
+        root = Path(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path, file in self._files.items():
+                _save_below(top, path, file.read())
+        finally:
+            os.close(top)
+        return [root / path for path in self._files]
+
+
+def _save_below(top: int, path: str, data: bytes) -> None:
+    """Write one file below the folder ``top``, step by step through real folders only."""
+    *parents, name = path.split("/")
+    here = os.dup(top)
+    try:
+        for part in parents:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=here)
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = below
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, 0o644, dir_fd=here), "wb") as stream:
+            stream.write(data)
+    finally:
+        os.close(here)
 
 
 class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -46,7 +46,9 @@ def test_engine_killed_in_mid_run(own_box: fastness.Sandbox, number: signal.Sign
 
     result = own_box.run(_SPIN, timeout=20, on_event=when_started(lambda: os.kill(victim, number)))
     assert result.outcome.kind is OutcomeKind.CRASHED
-    assert number.name in result.outcome.detail
+    # wasmtime's handler passes a SIGSEGV that is not the guest's on by a call that the filter answers with SIGSYS.
+    names = {number.name, "SIGSYS"} if number is signal.SIGSEGV else {number.name}
+    assert any(name in result.outcome.detail for name in names)
     assert result.stdout == "started\n"
     assert gone(victim)
     assert not os.path.exists(f"/proc/{victim}"), "it was not reaped"
@@ -250,7 +252,7 @@ def test_task_group_failure_ends_guests(python_guest: None) -> None:
             await anyio.sleep(0.5)
             raise ZeroDivisionError
 
-    with pytest.raises(BaseException, match="") as caught:
+    with pytest.raises(BaseException) as caught:
         anyio.run(main)
     assert isinstance(caught.value, ZeroDivisionError) or caught.value.split(ZeroDivisionError)[0] is not None  # type: ignore[attr-defined]  # an exception group
     assert engines_of(os.getpid()) == before

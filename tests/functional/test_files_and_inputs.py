@@ -72,7 +72,7 @@ def test_saving_all_files_stays_below_the_folder(box: fastness.Sandbox, tmp_path
     (tmp_path / "out").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out" / "d").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match=""):
+    with pytest.raises(OSError):
         result.files.save(tmp_path / "out")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -167,7 +167,6 @@ def test_work_folder_is_the_current_one(box: fastness.Sandbox) -> None:
         "import json, os; os.remove(json.__file__)",
         "open('/usr/local/lib/x', 'w')",
         "open('/usr/local/lib/python315.zip', 'r+')",
-        "import os; os.chmod('/work', 0)",
     ):
         result = box.run(code)
         assert not result.ok, code
@@ -208,7 +207,7 @@ def test_denials_merge_and_are_capped(box: fastness.Sandbox) -> None:
         ("import urllib.request; urllib.request.urlopen('http://example.com/')", "socket.getaddrinfo"),
         ("import subprocess; subprocess.run(['id'])", "subprocess.Popen"),
         ("import os; os.system('id')", "os.system"),
-        ("import ctypes", "ctypes.load"),
+        ("import ctypes; ctypes.CDLL('libc.so.6')", "ctypes.load"),
     ],
 )
 def test_guest_rows_are_claims(box: fastness.Sandbox, code: str, operation: str) -> None:

@@ -109,7 +109,9 @@ class Paths(Descriptors):
 
     def _missing(self, operation: str, above: Dir, depth: int, name: str, path: str) -> Errno:
         """The error for a name that is not there; records it where it is one of the root's."""
-        if depth == 0 and above is self.root and path not in _QUIET:
+        # Below /tmp too: that is where a file of the host, or another run's, is most likely looked for.
+        lost = (depth == 0 and above is self.root) or (self.root is not None and path.startswith("tmp/"))
+        if lost and path not in _QUIET:
             self.denials.add(operation, "/" + path, "absent")
         return Errno(NAMETOOLONG if len(name.encode()) > NAME_MAX else NOENT)
 

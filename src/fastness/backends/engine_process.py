@@ -80,6 +80,7 @@ class EngineProcess:
         self.ready: m.Ready = m.Ready()
         self.start_ms = 0.0
         self.dead = False
+        self._words = ""
 
     @classmethod
     def spawn(cls, descriptors: list[int], waiting: Waiting) -> EngineProcess:
@@ -214,7 +215,7 @@ class EngineProcess:
         """The engine closed its end: reap it and say how it ended."""
         self.kill()
         code = self.process.returncode
-        words = self._last_words()
+        words = self._words
         if code is not None and code < 0:
             try:
                 name = signal.Signals(-code).name
@@ -250,12 +251,14 @@ class EngineProcess:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:  # pragma: no cover  # a process in uninterruptible sleep
             return
+        finally:
+            self._words = self._last_words()
+            if self.process.stderr is not None:
+                self.process.stderr.close()
 
     def close(self) -> None:
         """End an idle engine: it holds nothing worth a goodbye."""
         self.kill()
-        if self.process.stderr is not None:
-            self.process.stderr.close()
 
     @property
     def alive(self) -> bool:

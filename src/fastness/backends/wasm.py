@@ -211,11 +211,11 @@ class WasmBackend(Backend):
         reusable = False
         try:
             self._running[engine] = engine.next_id()
-            request = _until(request, began)
+            whole, request = request, _until(request, began)
             queued = time.monotonic() - began
             talk = await converse(engine, self._waiting, self._running[engine], request, staged, sink, "run", queued=queued)
             reusable = talk.reusable
-            return talk.report
+            return _told(talk.report, whole, request)
         except EngineLost as lost:
             return _lost(lost)
         finally:
@@ -275,6 +275,14 @@ def _until(request: RunRequest, began: float) -> RunRequest:
     if left is None or left >= request.limits.wall_s:
         return request
     return msgspec.structs.replace(request, limits=msgspec.structs.replace(request.limits, wall_s=left))
+
+
+def _told(report: Report | None, whole: RunRequest, request: RunRequest) -> Report | None:
+    """Say so where it was the deadline, not the run's own time, that ended it."""
+    if report is None or request is whole or report.outcome.kind is not OutcomeKind.TIMEOUT:
+        return report
+    detail = f"the deadline of {whole.deadline:g} s passed"
+    return msgspec.structs.replace(report, outcome=msgspec.structs.replace(report.outcome, detail=detail))
 
 
 def _usable(engine: EngineProcess) -> bool:

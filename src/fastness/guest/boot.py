@@ -114,6 +114,21 @@ def _patch_processes() -> None:
         os.system = system
 
 
+def _patch_native() -> None:
+    """ctypes imports here and can do nothing; an attempt to load a library is worth telling."""
+    try:
+        import ctypes
+    except ImportError:
+        return
+    start = ctypes.CDLL.__init__
+
+    def init(self: object, name: object = None, *rest: object, **named: object) -> None:
+        _claim("ctypes.load", name)
+        start(self, name, *rest, **named)
+
+    ctypes.CDLL.__init__ = init
+
+
 def _patch_names() -> None:
     """Names cannot be looked up here, and the functions for it are missing altogether: an error says more."""
     import _socket
@@ -298,6 +313,7 @@ def warm(preload: list[str]) -> None:
     _patch_event_loop()
     _patch_processes()
     _patch_names()
+    _patch_native()
     _patch_exits()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)

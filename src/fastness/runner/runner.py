@@ -17,7 +17,7 @@ from fastness.audit.log import FileLog
 from fastness.backends import registry
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.local import VARIABLE, LocalBackend, allowed
-from fastness.errors import ConfigurationError, TierUnavailable
+from fastness.errors import BackendError, ConfigurationError, TierUnavailable
 from fastness.runner import staging
 from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
 from fastness.tier import Probe, Tier
@@ -40,6 +40,7 @@ class Runner:
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
         self._proving = waiting.slots(1)
+        self._closed = False
 
     async def plan(self, tier: str) -> tuple[Backend, Probe]:
         """
@@ -49,6 +50,8 @@ class Runner:
             return self._local(), Probe(backend="local", tier=Tier.MEDIATED.value)
         if tier == "auto":
             return await self._auto()
+        if self._closed:
+            raise BackendError("running", "the sandbox is closed", "make a new one")
         found = self._backends.get(tier)
         probe = self._probes.get(tier)
         if found is None or probe is None:
@@ -170,7 +173,8 @@ class Runner:
             await warm(request, count)
 
     async def aclose(self) -> None:
-        """End everything."""
+        """End everything; a run after this raises BackendError."""
+        self._closed = True
         for backend in self._backends.values():
             await backend.aclose()
         self._backends.clear()
