@@ -46,7 +46,9 @@ def work(sandbox: fastness.Sandbox) -> bool:
     """Run the analysis, show its table, keep its picture."""
     say("\n1. A program that a model wrote: load a CSV, group it, draw it")
     began = time.perf_counter()
-    result = sandbox.run((HERE / "analysis.py").read_text("utf-8"), files={"seattle-weather.csv": data_file()}, timeout=60)
+    result = sandbox.run(
+        (HERE / "analysis.py").read_text("utf-8"), files={"seattle-weather.csv": data_file()}, timeout=60
+    )
     took = time.perf_counter() - began
     print(result.stdout, end="")
     if not result.ok:
@@ -60,7 +62,9 @@ def work(sandbox: fastness.Sandbox) -> bool:
     stdout_console().print(table)
     for path, file in result.files.items():
         saved = file.save(OUT / path)
-        print(f"saved {saved.relative_to(Path.cwd()) if saved.is_relative_to(Path.cwd()) else saved} ({file.size:,} bytes)")
+        print(
+            f"saved {saved.relative_to(Path.cwd()) if saved.is_relative_to(Path.cwd()) else saved} ({file.size:,} bytes)"
+        )
     print(f"took {took * 1000:.0f} ms; kept by: {layers(result)}")
     return True
 
@@ -75,7 +79,9 @@ def attack(sandbox: fastness.Sandbox) -> bool:
         who = "the guest (its own claim)" if row.claimed else "the host"
         table.add_row(row.operation, row.target, row.code.value, who, str(row.count))
     stdout_console().print(table)
-    print(f"outcome: {result.outcome.kind.value} after {result.usage.wall_s:.2f} s; your files were not there to be read")
+    print(
+        f"outcome: {result.outcome.kind.value} after {result.usage.wall_s:.2f} s; your files were not there to be read"
+    )
     return result.outcome.kind.value == "timeout" and "0 attempts got through" in result.stdout
 
 
@@ -104,7 +110,9 @@ def main() -> int:
             good = work(sandbox)
             good = attack(sandbox) and good
             fast = sandbox.run("sum(range(10))")
-            say(f"\nand the next run works as before: sum(range(10)) = {fast.value}, in {fast.usage.wall_s * 1000:.1f} ms")
+            say(
+                f"\nand the next run works as before: sum(range(10)) = {fast.value}, in {fast.usage.wall_s * 1000:.1f} ms"
+            )
     return 0 if good else 1
 
 

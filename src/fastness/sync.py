@@ -17,6 +17,7 @@ from fastness.runs import RunResult
 from fastness.tier import Probe
 from fastness.waiting import ThreadWaiting, drive
 
+
 class Sandbox:
     """The blocking form of ``AsyncSandbox``; same arguments.  Use as ``with``, or call :meth:`close`."""
 

@@ -93,8 +93,7 @@ _PROMISES: dict[Tier, frozenset[Guarantee]] = {
     Tier.CONFINED: _CONFINED,
     Tier.ISOLATED: _ISOLATED,
     Tier.CONTAINER: _ISOLATED | {Guarantee.IMAGE_ROOT},
-    Tier.WASM: _WORKER
-    | {Guarantee.NO_SYSCALLS, Guarantee.FS_CONFINED, Guarantee.NET_CONFINED, Guarantee.NO_EXEC},
+    Tier.WASM: _WORKER | {Guarantee.NO_SYSCALLS, Guarantee.FS_CONFINED, Guarantee.NET_CONFINED, Guarantee.NO_EXEC},
     Tier.VM: _ISOLATED | {Guarantee.IMAGE_ROOT, Guarantee.PRIVATE_KERNEL},
 }
 _STRENGTH = {

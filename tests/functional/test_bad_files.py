@@ -68,7 +68,9 @@ def test_destinations_that_meet() -> None:
     assert "staged as a file" in refused({"a": b"1", "a/b": b"2"}).why
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "link", "dangling", "link out", "fifo", "socket", "device", "zero"])
+@pytest.mark.parametrize(
+    "kind", ["missing", "folder", "link", "dangling", "link out", "fifo", "socket", "device", "zero"]
+)
 def test_sources_that_are_no_regular_files(kind: str, tmp_path: Path) -> None:
     """Only regular files are read; opening never blocks and never follows a link."""
     (tmp_path / "real").write_text("real")

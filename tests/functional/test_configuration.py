@@ -143,7 +143,9 @@ def test_every_option_is_checked(field: str, value: Any) -> None:
     assert len(str(error)) < 2000
 
 
-@pytest.mark.parametrize("code", [b"print(1)", 1, ["x"], "\ud800", "x" * (requests.CODE_CAP + 1), "\N{SNOWMAN}" * 5_000_000])
+@pytest.mark.parametrize(
+    "code", [b"print(1)", 1, ["x"], "\ud800", "x" * (requests.CODE_CAP + 1), "\N{SNOWMAN}" * 5_000_000]
+)
 def test_source_of_the_wrong_kind_or_size(code: Any) -> None:
     """Source is text that UTF-8 can carry, of at most the cap in bytes."""
     assert refused(code).field == "code"

@@ -79,7 +79,19 @@ def test_saving_all_files_stays_below_the_folder(box: fastness.Sandbox, tmp_path
 
 def test_names_of_result_files(box: fastness.Sandbox) -> None:
     """Names that a guest gives its files come back exactly, whatever is in them; none leads anywhere else."""
-    names = ["with space", "-rf", "new\nline", "tab\t", "\N{SNOWMAN}", "x" * 255, "a:b", "back\\slash", "%2e%2e", "...", " "]
+    names = [
+        "with space",
+        "-rf",
+        "new\nline",
+        "tab\t",
+        "\N{SNOWMAN}",
+        "x" * 255,
+        "a:b",
+        "back\\slash",
+        "%2e%2e",
+        "...",
+        " ",
+    ]
     result = box.run(f"for name in {names!r}: open(name, 'w').write(name)")
     assert result.ok, result.stderr
     assert {path: file.read().decode() for path, file in result.files.items()} == {name: name for name in names}
@@ -134,12 +146,12 @@ def test_arguments(box: fastness.Sandbox) -> None:
     assert box.run("import sys; sys.argv").value == ["-c"]
 
 
-def test_environment_is_only_what_was_passed(
-    box: fastness.Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_is_only_what_was_passed(box: fastness.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the caller's environment is there: passed variables, and the guest's own few constants."""
     monkeypatch.setenv("FASTNESS_TEST_SECRET", "s3cr3t")
-    result = box.run("import os; dict(os.environ)", env={"A": "1", "\N{SNOWMAN}": "\N{SNOWMAN}", "EMPTY": "", "HOME": "/work"})
+    result = box.run(
+        "import os; dict(os.environ)", env={"A": "1", "\N{SNOWMAN}": "\N{SNOWMAN}", "EMPTY": "", "HOME": "/work"}
+    )
     passed = {"A": "1", "\N{SNOWMAN}": "\N{SNOWMAN}", "EMPTY": "", "HOME": "/work"}
     assert passed.items() <= result.value.items()
     rest = set(result.value) - set(passed)

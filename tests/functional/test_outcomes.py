@@ -101,7 +101,8 @@ def test_guest_errors(box: fastness.Sandbox, code: str, exit_code: int, detail: 
 
 
 @pytest.mark.parametrize(
-    "code", ["import sys; sys.exit()", "import sys; sys.exit(0)", "import os; os._exit(0)", "raise SystemExit", "exit()"]
+    "code",
+    ["import sys; sys.exit()", "import sys; sys.exit(0)", "import os; os._exit(0)", "raise SystemExit", "exit()"],
 )
 def test_good_exits(box: fastness.Sandbox, code: str) -> None:
     """Leaving with status 0 is a good end."""

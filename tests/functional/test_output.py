@@ -43,10 +43,7 @@ def test_half_utf8(box: fastness.Sandbox, data: bytes) -> None:
 def test_characters_across_pieces(box: fastness.Sandbox) -> None:
     """A character that is split between two writes, and between two frames, is one character in the text."""
     code = (
-        "import os\n"
-        "os.write(1, b'x' * 65535 + b'\\xe2')\n"
-        "os.write(1, b'\\x98')\n"
-        "os.write(1, b'\\x83' + b'y' * 70000)\n"
+        "import os\nos.write(1, b'x' * 65535 + b'\\xe2')\nos.write(1, b'\\x98')\nos.write(1, b'\\x83' + b'y' * 70000)\n"
     )
     result = box.run(code)
     assert result.stdout == "x" * 65535 + "\N{SNOWMAN}" + "y" * 70000

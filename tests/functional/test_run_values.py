@@ -168,11 +168,11 @@ def test_value_is_not_a_live_object(box: fastness.Sandbox) -> None:
     """Patching types or the encoder inside the guest forges at most other plain data."""
     for source in (
         "import builtins; builtins.type = lambda x: str; 5",
-        "import _fastness_encode as e; e.encode = lambda *a: b'{\"$\":[\"evil\",1]}'; 5",
+        'import _fastness_encode as e; e.encode = lambda *a: b\'{"$":["evil",1]}\'; 5',
         "import _fastness as f; f.encode = lambda *a: b'[' * 10**6; 5",
         "import _fastness as f; f.encode = lambda *a: b'\"' + b'x' * 5_000_000 + b'\"'; 5",
         "import _fastness as f; f.encode = lambda *a: b'1e999'; 5",
-        "import _fastness as f; f.encode = lambda *a: b'{\"a\":1,\"a\":2}'; 5",
+        'import _fastness as f; f.encode = lambda *a: b\'{"a":1,"a":2}\'; 5',
         "import _fastness as f; f.encode = lambda *a: 'text'; 5",
     ):
         result = box.run(source)

@@ -464,9 +464,7 @@ class Instance:
         address = self._exports.get(name)
         if address is None:
             extern = _Extern()
-            found = self._lib.wasmtime_instance_export_get(
-                self.context, self._handle, name, len(name), C.byref(extern)
-            )
+            found = self._lib.wasmtime_instance_export_get(self.context, self._handle, name, len(name), C.byref(extern))
             if not found or extern.kind != _KIND_FUNC:
                 return None
             # The func handle is a plain value: copied into a buffer that the dictionary keeps alive.

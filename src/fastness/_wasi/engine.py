@@ -159,7 +159,12 @@ class EngineProcess:
             self.mark("rehearsal")
             gc.freeze()
             self.talk.send_json(
-                frames.READY, {"layers": self.confinement.layers, "gaps": [[name, why[:256]] for name, why in self.confinement.gaps], "timings": self.marks}
+                frames.READY,
+                {
+                    "layers": self.confinement.layers,
+                    "gaps": [[name, why[:256]] for name, why in self.confinement.gaps],
+                    "timings": self.marks,
+                },
             )
             while True:
                 kind, head, blob = self.talk.receive()
@@ -366,5 +371,3 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001  # reported to the parent, then the process ends
         talk.send_json(frames.ERROR, {"id": 0, "where": "start", "message": f"{type(error).__name__}: {error}"[:2000]})
         os._exit(70)
-
-

@@ -57,12 +57,15 @@ class Conversation:
 def fill_rows(result: dict[str, Any], run: Run, deleted: list[str]) -> dict[str, Any]:
     """Put rows into a result's head as far as the head's cap allows; the rest is counted."""
     room = frames.GUEST_MAX_HEAD - 2048
-    for operation, target, code, layer, count in run.denials.rows():
+    for (operation, target, code, layer, count), first in zip(
+        run.denials.rows(), run.denials.first_seen(), strict=True
+    ):
         room -= len(operation) + len(target.encode()) + 100
         if room < 0:
             result["denials_dropped"] += count
             continue
         row = {"operation": operation, "target": target, "code": code, "layer": layer, "count": count}
+        row["at_us"] = max(0, first - run.started_ns) // 1000
         result["denials"].append(row)
     for path in deleted:
         room -= 2 * len(path.encode()) + 8

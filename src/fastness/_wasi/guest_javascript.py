@@ -128,7 +128,9 @@ class JavaScriptGuest:
 
     # running
 
-    def run(self, instance: Instance, host: Any, image: images.Image | None, invoke: dict[str, Any], code: bytes) -> None:
+    def run(
+        self, instance: Instance, host: Any, image: images.Image | None, invoke: dict[str, Any], code: bytes
+    ) -> None:
         """Run the request.  Raises ``Trap`` where the guest did not return."""
         assert image is not None  # the engine makes instances of this guest from an image only
         turn = Turn(instance, host, image.state, bool(invoke.get("session")))

@@ -133,7 +133,9 @@ class PythonGuest:
             head["session"] = True
         return head
 
-    def run(self, instance: Instance, host: Any, image: images.Image | None, invoke: dict[str, Any], code: bytes) -> None:
+    def run(
+        self, instance: Instance, host: Any, image: images.Image | None, invoke: dict[str, Any], code: bytes
+    ) -> None:
         """
         Run the request.  Raises ``Trap`` where the guest did not return, ``Stop`` where it cannot be asked.
 

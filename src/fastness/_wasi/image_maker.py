@@ -37,7 +37,12 @@ _CLOCK_NS = 1_700_000_000_000_000_000
 
 
 def make(
-    server: serving.Server, watch: Watch, talk: Conversation, image_fd: int, head: dict[str, Any], sources: dict[str, str]
+    server: serving.Server,
+    watch: Watch,
+    talk: Conversation,
+    image_fd: int,
+    head: dict[str, Any],
+    sources: dict[str, str],
 ) -> serving.Run | None:
     """
     Answer an ``image`` invoke: sends an ``image`` event with what a restore needs to know, and returns the run to

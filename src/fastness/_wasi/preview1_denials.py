@@ -6,6 +6,8 @@ Rows are facts that this process saw itself (``layer="wasi"``), in the order of 
 
 from __future__ import annotations
 
+from time import monotonic_ns
+
 #: Distinct rows that are kept; more are only counted.
 ROWS_MAX = 64
 #: Characters of a target that are kept.
@@ -27,10 +29,11 @@ class DenialLog:
     Equal rows are merged; past :data:`ROWS_MAX` distinct rows only ``dropped`` grows.
     """
 
-    __slots__ = ("_rows", "dropped")
+    __slots__ = ("_first", "_rows", "dropped")
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str], int] = {}
+        self._first: list[int] = []
         self.dropped = 0
 
     def add(self, operation: str, target: str, code: str) -> None:
@@ -41,9 +44,14 @@ class DenialLog:
             self._rows[key] = count + 1
         elif len(self._rows) < ROWS_MAX:
             self._rows[key] = 1
+            self._first.append(monotonic_ns())
         else:
             self.dropped += 1
 
     def rows(self) -> list[tuple[str, str, str, str, int]]:
         """(operation, printable target, code, layer, count) of each kept row."""
         return [(op, printable(target), code, "wasi", count) for (op, target, code), count in self._rows.items()]
+
+    def first_seen(self) -> list[int]:
+        """When each kept row came first, on the engine's monotonic clock in nanoseconds; in the order of the rows."""
+        return self._first

@@ -72,6 +72,7 @@ class Run:
         "payload_left",
         "quota",
         "roots",
+        "started_ns",
         "trap",
         "wall_ns",
         "work",
@@ -91,6 +92,7 @@ class Run:
         self.ending = ""
         self.exit_code: int | None = None
         self.trap = ""
+        self.started_ns = 0
         self.wall_ns = 0
         self.cpu_ns = 0
 
@@ -241,6 +243,7 @@ class Server:
         self.output.begin(limits["output_total_bytes"], self.quick)
         self.current[0] = host
         started, cpu = time.monotonic_ns(), time.thread_time_ns()
+        run.started_ns = started
         self.watch.begin(invoke["id"], limits["wall_s"], limits["cpu_s"])
         instance.arm()
         try:

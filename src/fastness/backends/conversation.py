@@ -349,6 +349,7 @@ def _denials(result: m.Result | None, claims: tuple[m.ClaimHead, ...]) -> tuple[
                 code=DenialCode(row.code),
                 layer=row.layer,
                 count=row.count,
+                at=row.at_us / 1e6,
             )
             for row in result.denials
         ]
@@ -366,5 +367,3 @@ def _denials(result: m.Result | None, claims: tuple[m.ClaimHead, ...]) -> tuple[
             for row in claims
         ]
     return tuple(rows)
-
-

@@ -130,7 +130,9 @@ class EngineProcess:
                 self.ready = await self._expect(m.Ready)
         except TimeoutError:
             self.kill()
-            raise BackendError("starting an engine", f"not ready after {START_S:g} s", "see the machine's load") from None
+            raise BackendError(
+                "starting an engine", f"not ready after {START_S:g} s", "see the machine's load"
+            ) from None
         except EngineLost as lost:
             raise BackendError("starting an engine", lost.why, "run: fastness doctor") from None
         except BaseException:
@@ -222,7 +224,9 @@ class EngineProcess:
             except ValueError:
                 name = str(-code)
             return EngineLost(f"the engine process was ended by {name}")
-        return EngineLost(f"the engine process ended with status {code}" + (f": {words or cause}" if words or cause else ""))
+        return EngineLost(
+            f"the engine process ended with status {code}" + (f": {words or cause}" if words or cause else "")
+        )
 
     def _last_words(self) -> str:
         stderr = self.process.stderr
@@ -269,5 +273,3 @@ class EngineProcess:
     def pid(self) -> int:
         """The process id."""
         return self.process.pid
-
-

@@ -113,6 +113,8 @@ def takeover_ready(runtime: str, preload: tuple[str, ...]) -> bool:
 def prepare_default(cache: Cache) -> None:
     """Make the default Python image in ``cache``, for a builder in the background."""
     get("python", DEFAULT_PRELOAD, "full", background=False, cache=cache)
+    # The image without modules served while there was only the quick module.
+    _drop_images(cache, "python", "")
 
 
 def get(
@@ -236,6 +238,19 @@ def _make_image(
         info["image"] = meta[0]
 
     cache.put(name, write, info)
+    _drop_images(cache, materials.runtime, info["preload"], name)
+
+
+def _drop_images(cache: Cache, runtime: str, preload: str, keep: str = "") -> None:
+    """Remove images of the same guest and modules that other boot code made: nothing will ask for them again."""
+    for entry in cache.entries():
+        if (
+            entry.name.startswith("image-")
+            and entry.name != keep
+            and entry.info.get("guest") == runtime
+            and entry.info.get("preload") == preload
+        ):
+            cache.remove(entry.name)
 
 
 async def _record(materials: Materials, fd: int, encode: str, boot: str, waiting: Waiting) -> str:

@@ -132,9 +132,7 @@ class WasmBackend(Backend):
             return found
         cancel = threading.Event()
         try:
-            compiled = await self._waiting.call(
-                partial(compiler.compile_user_module, request.module, cancel=cancel)
-            )
+            compiled = await self._waiting.call(partial(compiler.compile_user_module, request.module, cancel=cancel))
         except BaseException:
             cancel.set()
             raise
@@ -213,7 +211,9 @@ class WasmBackend(Backend):
             self._running[engine] = engine.next_id()
             whole, request = request, _until(request, began)
             queued = time.monotonic() - began
-            talk = await converse(engine, self._waiting, self._running[engine], request, staged, sink, "run", queued=queued)
+            talk = await converse(
+                engine, self._waiting, self._running[engine], request, staged, sink, "run", queued=queued
+            )
             reusable = talk.reusable
             return _told(talk.report, whole, request)
         except EngineLost as lost:

@@ -96,7 +96,9 @@ class _Prover:
         self.note(Guarantee.WALL_KILL, held, "epoch+parent timer", f"an endless loop ended as {_kind(report)}")
         report = await run(_request("m"))
         held = report.exit_code == 0
-        self.note(Guarantee.MEM_CAP, held, "store limiter", "growing past the limit was refused" if held else _kind(report))
+        self.note(
+            Guarantee.MEM_CAP, held, "store limiter", "growing past the limit was refused" if held else _kind(report)
+        )
         report = await run(_request("o"))
         held = report.outcome.kind is OutcomeKind.OUTPUT_LIMIT and len(report.stdout) <= 4096 + 64
         self.note(Guarantee.OUTPUT_CAP, held, "engine+reader", f"endless output ended as {_kind(report)}")
@@ -114,7 +116,9 @@ class _Prover:
         )
         pids = self._pids()
         held = bool(pids) and os.getpid() not in pids
-        self.note(Guarantee.ADDRESS_SPACE, held, "engine process", f"guests ran in process {pids}, not in {os.getpid()}")
+        self.note(
+            Guarantee.ADDRESS_SPACE, held, "engine process", f"guests ran in process {pids}, not in {os.getpid()}"
+        )
 
     async def files_and_network(self, outside: frozenset[str]) -> None:
         """The guest's view, and the engine's behind it."""
@@ -159,7 +163,9 @@ class _Prover:
             Guarantee.NO_EXEC,
             Guarantee.NO_EXEC in outside,
             "seccomp",
-            "an engine could not start a program" if Guarantee.NO_EXEC in outside else "an engine could start a program",
+            "an engine could not start a program"
+            if Guarantee.NO_EXEC in outside
+            else "an engine could start a program",
             "run on Linux with seccomp",
         )
 

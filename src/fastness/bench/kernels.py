@@ -8,7 +8,7 @@ from __future__ import annotations
 
 NAMES = ("nbody", "fannkuch", "json", "regex", "dict", "sort", "strings")
 
-SOURCE = r'''
+SOURCE = r"""
 import json, re, time
 
 def nbody():
@@ -81,7 +81,7 @@ for name, kernel in (("nbody", nbody), ("fannkuch", fannkuch), ("json", json_), 
     for _ in range(3):
         began = time.perf_counter(); kernel(); best = min(best, time.perf_counter() - began)
     result[name] = best * 1e3
-'''
+"""
 
 BLAS = """
 import time, numpy

@@ -75,7 +75,12 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
 
 def _what(code: Any, merged: Mapping[str, Any]) -> dict[str, Any]:
     """Exactly one of code, entry, module and command, and the runtime that goes with it."""
-    given = {"code": code, "entry": merged.get("entry"), "module": merged.get("module"), "command": merged.get("command")}
+    given = {
+        "code": code,
+        "entry": merged.get("entry"),
+        "module": merged.get("module"),
+        "command": merged.get("command"),
+    }
     present = [name for name, value in given.items() if value is not None]
     if len(present) != 1:
         raise ConfigurationError("code", ", ".join(present) or None, "exactly one of code, entry, module and command")
@@ -109,7 +114,9 @@ def _entry(entry: Any, runtime: str | None) -> dict[str, Any]:
     path = Path(entry)
     runtime = runtime or _ENTRY_SUFFIX.get(path.suffix.lower())
     if runtime is None:
-        raise ConfigurationError("entry", str(path), "a file that ends in .py, .js, .mjs or .wasm, or a runtime beside it")
+        raise ConfigurationError(
+            "entry", str(path), "a file that ends in .py, .js, .mjs or .wasm, or a runtime beside it"
+        )
     data = read_file(path, 64 << 20)
     name = path.name if path.name.isprintable() else ""
     if runtime == "wasi":

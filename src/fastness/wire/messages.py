@@ -253,13 +253,17 @@ class UsageHead(Head, frozen=True, kw_only=True):
 
 
 class DenialHead(Head, frozen=True):
-    """A refusal that the guest's host layer saw itself; equal ones are merged into ``count``."""
+    """A refusal that the guest's host layer saw itself; equal ones are merged into ``count``.
+
+    ``at_us`` is microseconds from the invoke's start to the first of them.
+    """
 
     operation: Name
     target: Label
     code: Code
     layer: Name
     count: Annotated[int, Meta(ge=1, le=EXACT_MAX)] = 1
+    at_us: Count = 0
 
 
 class Result(Head, frozen=True, kw_only=True):
