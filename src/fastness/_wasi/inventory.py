@@ -5,6 +5,7 @@ What guests are built, what they take on disk, and the removal of what is not us
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastness._wasi import background, guests, keys
@@ -33,7 +34,7 @@ class GuestInfo(NamedTuple):
     One guest as ``fastness guest list`` shows it.
 
     ``variant`` is ``full``, ``quick`` or empty; ``digest`` is the SHA-256 of its artefact; ``size_bytes`` is what its
-    native code takes; ``state`` is ``ready``, ``building``, ``absent`` or ``damaged``; ``note`` says more.
+    native code takes, ``package_bytes`` the installed package that the artefact comes from; ``state`` is ``ready``, ``building``, ``absent`` or ``damaged``; ``note`` says more.
     """
 
     name: str
@@ -45,6 +46,7 @@ class GuestInfo(NamedTuple):
     state: str
     images: tuple[ImageInfo, ...]
     note: str
+    package_bytes: int = 0
 
 
 def list_guests(cache: Cache | None = None) -> list[GuestInfo]:
@@ -104,7 +106,7 @@ def _describe(guest: Guest, cache: Cache, damaged: frozenset[str]) -> GuestInfo:
         if e.name.startswith("image-") and e.info.get("guest") == guest.name
     )
     version, _ = keys.wasmtime()
-    return GuestInfo(guest.name, guest.version, variant, guest.code.sha256, size, version, state, images, note)
+    return GuestInfo(guest.name, guest.version, variant, guest.code.sha256, size, version, state, images, note, _package_bytes(guest))
 
 
 def _preload(entry: Entry) -> tuple[str, ...]:
@@ -208,3 +210,15 @@ def prune(everything: bool = False, cache: Cache | None = None) -> int:
             if not background.is_building(guest, cache):
                 background.clear_status(guest, cache)
     return freed + cache.sweep()
+
+
+def _package_bytes(guest: Guest) -> int:
+    """What the installed package takes on disk; 0 where it is not installed."""
+    top = guest.code.path.split("/")[0]
+    for root in sys.path:
+        folder = os.path.join(root, top)
+        if os.path.isabs(root) and os.path.isdir(folder):
+            return sum(
+                os.lstat(os.path.join(here, name)).st_size for here, _, names in os.walk(folder) for name in names
+            )
+    return 0

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fastness._wasi import builder, guests, keys, library
+from fastness._wasi import builder, guests, inventory, keys, library
 from fastness._wasi.guest_javascript import SOURCES as JAVASCRIPT_SOURCES
 from fastness._wasi.cache import Cache, DamagedEntry
 from fastness.backends.engine_process import EngineLost, EngineProcess
@@ -113,8 +113,8 @@ def takeover_ready(runtime: str, preload: tuple[str, ...]) -> bool:
 def prepare_default(cache: Cache) -> None:
     """Make the default Python image in ``cache``, for a builder in the background."""
     get("python", DEFAULT_PRELOAD, "full", background=False, cache=cache)
-    # The image without modules served while there was only the quick module.
-    _drop_images(cache, "python", "")
+    # The image without modules served while there was only the quick module; who asks for it makes it in a second.
+    cache.remove(_image_name("python", ()))
 
 
 def get(
@@ -187,10 +187,14 @@ def boot_sources(runtime: str) -> tuple[str, str]:
     return texts[0], "\0".join(texts[1:])
 
 
-def _image_name(runtime: str, preload: tuple[str, ...]) -> str:
+def _boot_digest(runtime: str) -> str:
+    """A digest of all code of ours that decides what is in an image."""
     encode, boot = boot_sources(runtime)
-    digest = hashlib.sha256(f"{encode}\0{boot}\0{_driver_source(runtime)}".encode()).hexdigest()
-    return keys.image_name(guests.get(runtime), digest, preload)
+    return hashlib.sha256(f"{encode}\0{boot}\0{_driver_source(runtime)}".encode()).hexdigest()
+
+
+def _image_name(runtime: str, preload: tuple[str, ...]) -> str:
+    return keys.image_name(guests.get(runtime), _boot_digest(runtime), preload)
 
 
 def _attach_image(materials: Materials, cache: Cache, progress: Progress | None) -> None:
@@ -230,7 +234,11 @@ def _make_image(
     if progress is not None:
         progress(builder.Progress("image", 0, estimate, 0, estimate, 110 << 20, f"memory image with {shown}"))
     meta: list[str] = []
-    info = {"guest": materials.runtime, "preload": ",".join(materials.preload)}
+    guest = guests.get(materials.runtime)
+    made_by = _boot_digest(materials.runtime)
+    info = {
+        "guest": guest.name, "preload": ",".join(materials.preload), "boot": made_by, "sha256": guest.code.sha256,
+    }  # fmt: skip
 
     def write(fd: int) -> None:
         meta.append(drive(_record(materials, fd, encode, boot, ThreadWaiting())))
@@ -238,19 +246,8 @@ def _make_image(
         info["image"] = meta[0]
 
     cache.put(name, write, info)
-    _drop_images(cache, materials.runtime, info["preload"], name)
-
-
-def _drop_images(cache: Cache, runtime: str, preload: str, keep: str = "") -> None:
-    """Remove images of the same guest and modules that other boot code made: nothing will ask for them again."""
-    for entry in cache.entries():
-        if (
-            entry.name.startswith("image-")
-            and entry.name != keep
-            and entry.info.get("guest") == runtime
-            and entry.info.get("preload") == preload
-        ):
-            cache.remove(entry.name)
+    # What other boot code made will not be asked for again.
+    inventory.prune_images(cache, guest, made_by)
 
 
 async def _record(materials: Materials, fd: int, encode: str, boot: str, waiting: Waiting) -> str:

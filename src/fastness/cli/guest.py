@@ -73,15 +73,19 @@ def build(names: tuple[str, ...], preload: str | None) -> int:
 
 def _show(found: list[GuestInfo], *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(msgspec.json.encode({"schema": 1, "guests": found}).decode() + "\n")
+        rows = [{**one._asdict(), "images": [image._asdict() for image in one.images]} for one in found]
+        sys.stdout.write(msgspec.json.encode({"schema": 1, "guests": rows}).decode() + "\n")
         return
     shown = table(
-        "guest", "version", "state", "code", "images", "wasmtime", "artefact", "note", wrap=("images", "note")
+        "guest", "version", "state", "package", "code", "images", "on disk", "wasmtime", "note",
+        wrap=("images", "note"),
     )
     for guest in found:
         images = ", ".join(f"{'+'.join(image.preload) or 'bare'} {size(image.size_bytes)}" for image in guest.images)
         code = f"{guest.variant} {size(guest.size_bytes)}" if guest.variant else ""
         shown.add_row(
-            guest.name, guest.version, guest.state, code, images, guest.wasmtime, guest.digest[:12], guest.note
+            guest.name, guest.version, guest.state, size(guest.package_bytes), code, images,
+            size(guest.package_bytes + guest.size_bytes + sum(image.size_bytes for image in guest.images)),
+            guest.wasmtime, guest.note,
         )
     stdout_console().print(shown)
