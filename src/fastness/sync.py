@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from types import TracebackType
 from typing import Any, Self
 
@@ -96,7 +97,8 @@ class Session:
 
 
 _lock = threading.Lock()
-_all: set[Sandbox] = set()
+# Weak: a sandbox that nobody holds any more must not live, with its engines, until the process ends.
+_all: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 _default: dict[str, Sandbox] = {}
 
 

@@ -96,8 +96,9 @@ def _transform(wasm: bytes, kind: str, exports: list[str]) -> bytes:
     """Trusted artefacts are cut to what is needed first; a user's module is taken as it is."""
     if kind == "none":
         return wasm
-    from fastness._wasi import stubs, wasmbin
+    from fastness._wasi import resettable, stubs, wasmbin
 
+    resettable.check(wasm)
     wasm = wasmbin.add_exports(wasm, exports)
     return stubs.quick_module(wasm) if kind == "quick" else wasmbin.strip_custom(wasm)
 

@@ -115,7 +115,17 @@ class WasmBackend(Backend):
             partial(stock.get, request.runtime, preload, want, self._reporter(sink), self._background)
         )
         self._known[request.runtime, preload] = (held, now)
+        if held.variant == "full":
+            self._retire_quick(request.runtime)
         return held
+
+    def _retire_quick(self, runtime: str) -> None:
+        """The whole module has taken over: engines of the quick one end, those in use when they come back."""
+        with self._lock:
+            old = [key for key in self._pools if key[:2] == (runtime, "quick")]
+            pools = [self._pools.pop(key)[1] for key in old]
+        for pool in pools:
+            pool.retire()
 
     def _reporter(self, sink: Sink | None) -> stock.Progress | None:
         if self._progress is not None or sink is None:

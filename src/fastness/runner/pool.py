@@ -36,6 +36,7 @@ class Pool(Generic[T]):
         # Held for list work only, never while a guest is started, used or ended.
         self._lock = threading.Lock()
         self._idle: list[T] = []
+        self._retired = False
         self.used = time.monotonic()
 
     async def acquire(self) -> T:
@@ -61,7 +62,7 @@ class Pool(Generic[T]):
         self._slots.release()
         self.used = time.monotonic()
         ending = [guest]
-        if reusable and self._usable(guest):
+        if reusable and not self._retired and self._usable(guest):
             with self._lock:
                 self._idle.append(guest)
                 # Those at the cold end that nobody has needed for long go too.
@@ -86,6 +87,11 @@ class Pool(Generic[T]):
         """Guests that wait now."""
         with self._lock:
             return list(self._idle)
+
+    def retire(self) -> None:
+        """Take no guest back any more, and end those that wait."""
+        self._retired = True
+        self.close()
 
     def close(self) -> None:
         """End every waiting guest."""
