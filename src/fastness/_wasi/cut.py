@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _CALL, _RETURN_CALL, _REF_FUNC, _BR_TABLE, _TRY_TABLE = 0x10, 0x12, 0xD2, 0x0E, 0x1F
 
+#: Instructions that one match steps over at most.
+_STEPS = 5000
+
 _LEB = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 #: One instruction without a function index, by what follows its opcode.
 _INSTRUCTION = (
@@ -49,7 +52,9 @@ def _scanner(unchanged: int) -> re.Pattern[bytes]:
         short, padded = high - 1, 0x80 + high - 1
         near = rb"\x10(?:[\x00-\x7f]|[\x80-\xff](?:[\x00-\x%02x]|[\x80-\x%02x]\x80\x80\x00))" % (short, padded)
         parts.insert(2, near)
-    return re.compile(rb"(?:" + rb"|".join(parts) + rb")*+")
+    # Bounded, because every step is remembered for backtracking that never comes.  A possessive repeat would not need
+    # that, but in CPython 3.11 before 3.11.5 it goes wrong with a group in it.
+    return re.compile(rb"(?:" + rb"|".join(parts) + rb"){0,%d}" % _STEPS)
 
 
 class _Numbers:
@@ -146,9 +151,13 @@ def _body(data: bytes, begin: int, start: int, end: int, scan: re.Pattern[bytes]
     while True:
         match = scan.match(data, reader.pos, end)
         assert match is not None  # the pattern matches the empty string
-        reader.pos = match.end()
-        if reader.pos == end:
+        if match.end() == end:
+            reader.pos = end
             break
+        if match.end() != reader.pos:
+            # It may have ended at the bound of its steps: only an empty match says that an opcode of ours is next.
+            reader.pos = match.end()
+            continue
         opcode = reader.byte()
         if opcode in (_CALL, _RETURN_CALL, _REF_FUNC):
             place = reader.pos

@@ -1,6 +1,6 @@
 """Exercises the standard library inside the Python guest; prints ``ok`` and how many parts ran."""
 # A guest program, not a module of ours: it imports widely and tries odd things on purpose.
-# ruff: noqa: DTZ001, DTZ007, E401, F401, FURB192, I001, ICN001, PLC3002, PLW0603, SIM115, SIM300, TID251, UP017
+# ruff: noqa: DTZ001, DTZ007, E401, F401, FURB192, I001, PLC3002, PLW0603, SIM115, SIM300, TID251, UP017
 
 import array, ast, asyncio, base64, binascii, bisect, bz2, calendar, cmath, codecs, collections, contextlib
 import contextvars, copy, csv, dataclasses, datetime, decimal, difflib, enum, fractions, functools, gc, glob
