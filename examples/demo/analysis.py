@@ -16,7 +16,7 @@ monthly["rain_mm"] /= weather["date"].dt.year.nunique()
 
 figure, rain = plt.subplots(figsize=(8, 4.2))
 rain.bar(monthly.index, monthly["rain_mm"], color="#4c78a8", label="rain, mm a month")
-rain.set_xticks(range(1, 13), "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+rain.set_xticks(range(1, 13), ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"])
 rain.set_ylabel("rain (mm)")
 warmth = rain.twinx()
 warmth.plot(monthly.index, monthly["mean_temp"], color="#e45756", marker="o", label="mean temperature, °C")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent.parent / "out"
-MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def data_file() -> Path:
@@ -62,9 +62,8 @@ def work(sandbox: fastness.Sandbox) -> bool:
     stdout_console().print(table)
     for path, file in result.files.items():
         saved = file.save(OUT / path)
-        print(
-            f"saved {saved.relative_to(Path.cwd()) if saved.is_relative_to(Path.cwd()) else saved} ({file.size:,} bytes)"
-        )
+        shown = saved.relative_to(Path.cwd()) if saved.is_relative_to(Path.cwd()) else saved
+        print(f"saved {shown} ({file.size:,} bytes)")
     print(f"took {took * 1000:.0f} ms; kept by: {layers(result)}")
     return True
 
@@ -110,9 +109,8 @@ def main() -> int:
             good = work(sandbox)
             good = attack(sandbox) and good
             fast = sandbox.run("sum(range(10))")
-            say(
-                f"\nand the next run works as before: sum(range(10)) = {fast.value}, in {fast.usage.wall_s * 1000:.1f} ms"
-            )
+            milliseconds = fast.usage.wall_s * 1000
+            say(f"\nand the next run works as before: sum(range(10)) = {fast.value}, in {milliseconds:.1f} ms")
     return 0 if good else 1
 
 

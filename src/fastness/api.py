@@ -5,6 +5,7 @@ The asynchronous API.  The blocking one, ``fastness.sync``, is a thin layer over
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -134,6 +135,7 @@ class AsyncSession:
         self._options = options
         self._session: BackendSession | None = None
         self._with: tuple[Backend, Probe] | None = None
+        self._begun = False
 
     async def open(self) -> Self:
         """Take a guest.  ``async with`` does this."""
@@ -143,13 +145,29 @@ class AsyncSession:
         return self
 
     async def execute(self, code: str, **options: Any) -> RunResult:
-        """Run code in the session's guest.  Options are those of ``AsyncSandbox.run``."""
+        """
+        Run code in the session's guest.  Options are those of ``AsyncSandbox.run``.
+
+        Files given to the session, or to its sandbox, are put in once, before the first execute.
+        """
         if self._session is None or self._with is None:
             raise ConfigurationError("session", "not open", "a session inside its with block")
-        request = self._sandbox._request(code, {**self._options, **options})
+        request = self._sandbox._request(code, self._over(options))
         staged = await self._sandbox._runner.stage(request)
         report = await self._session.execute(request, staged, request.on_event)
+        self._begun = True
         return result(*self._with, request, report, os.urandom(8).hex())
+
+    def _over(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options of one execute over those of the session."""
+        merged = {**self._options, **options}
+        first = self._options.get("files") or self._sandbox._defaults.get("files")
+        if first:
+            own = options.get("files") or {}
+            # Anything but a dict is left for the check that names it.
+            both = isinstance(first, Mapping) and isinstance(own, Mapping) and not self._begun
+            merged["files"] = {**first, **own} if both else own
+        return merged
 
     async def __aenter__(self) -> Self:
         return await self.open()

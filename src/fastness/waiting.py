@@ -43,25 +43,33 @@ class Limit(Protocol):
 class Slots(Protocol):
     """A counting semaphore."""
 
-    async def acquire(self) -> None: ...
+    async def acquire(self) -> None:
+        """Wait for a slot and take it."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Give a slot back."""
 
 
 class Waiting(Protocol):
     """How to wait for a socket, a thread's worth of work, a slot, and no longer than a limit."""
 
-    async def readable(self, sock: socket.socket) -> None: ...
+    async def readable(self, sock: socket.socket) -> None:
+        """Wait until ``sock`` has something to read, or its other end is gone."""
 
-    async def writable(self, sock: socket.socket) -> None: ...
+    async def writable(self, sock: socket.socket) -> None:
+        """Wait until ``sock`` takes more, or its other end is gone."""
 
     async def call(self, function: Callable[[], T]) -> T:
         """The result of a function that blocks."""
         raise NotImplementedError
 
-    def limit(self, seconds: float | None, shield: bool = False) -> Limit: ...
+    def limit(self, seconds: float | None, shield: bool = False) -> Limit:
+        """A scope that ends what it waits for after ``seconds``; None is no limit.  ``shield`` keeps cancellation out."""
+        raise NotImplementedError
 
-    def slots(self, count: int) -> Slots: ...
+    def slots(self, count: int) -> Slots:
+        """A semaphore of ``count`` slots."""
+        raise NotImplementedError
 
 
 # On an event loop.

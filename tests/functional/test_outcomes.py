@@ -31,7 +31,11 @@ _DEEP = "t = ()\nfor _ in range(10**6): t = (t,)\nhash(t)\n"
         ("while True: pass", {"limits": {"cpu_s": 0.2}}, OutcomeKind.CPU),
         ("x = []\nwhile True: x.append(bytearray(1 << 20))", {"memory": "64M"}, OutcomeKind.MEMORY),
         ("bytearray((1 << 31) - 64)", {"memory": "64M"}, OutcomeKind.MEMORY),
-        ("import os\nwhile True: os.write(1, b'x' * 999)", {"limits": {"output_total_bytes": 5000}}, OutcomeKind.OUTPUT_LIMIT),
+        (
+            "import os\nwhile True: os.write(1, b'x' * 999)",
+            {"limits": {"output_total_bytes": 5000}},
+            OutcomeKind.OUTPUT_LIMIT,
+        ),
         ("open('big', 'wb').write(bytes(1 << 21))", {"limits": {"file_bytes": 1 << 20}}, OutcomeKind.DISK),
         ("for i in range(100): open(f'{i}', 'w').close()", {"limits": {"files": 20}}, OutcomeKind.DISK),
         (_DEEP, {}, OutcomeKind.CRASHED),

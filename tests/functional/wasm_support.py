@@ -4,29 +4,19 @@ What tests of the wasm tier share: whether guests are built, and how to look at 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+import house
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+SOURCE = house.SOURCE
 _MARK = b"fastness._wasi.engine"
 
 
 def require_python_guest() -> None:
     """Skip where the Python guest was not built, unless everything is required: then a first run builds it."""
-    from fastness._wasi import builder
-
-    if os.environ.get("FASTNESS_REQUIRE_ALL") == "1":
-        return
-    try:
-        ready = builder.full_ready("python")
-    except Exception as error:  # noqa: BLE001  # whatever keeps the guest from being found is the reason to skip
-        pytest.skip(f"the Python guest cannot be had: {error}")
-    if not ready:
-        pytest.skip("the Python guest is not built; run: fastness guest build python")
+    house.require("python guest")
 
 
 def engines_of(parent: int) -> set[int]:

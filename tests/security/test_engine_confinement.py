@@ -17,11 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from fastness._linux import procs, proof, why_unsupported
+import house
+from fastness._linux import procs, proof
 from fastness._linux.proof import Observation
 from fastness._linux.proof_child import LAYERS
 
-pytestmark = pytest.mark.skipif(bool(why_unsupported()), reason=why_unsupported())
+
+@pytest.fixture(scope="module", autouse=True)
+def _supported() -> None:
+    house.require("confinement")
+
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 ROOT = os.geteuid() == 0

@@ -78,6 +78,8 @@ class _Extern(C.Structure):
     _fields_ = [("kind", C.c_uint8), ("a", C.c_uint64), ("b", C.c_uint64), ("c", C.c_uint64)]
 
 
+#: Parameters, or results, that a function may have to be called from here.
+_SLOTS = 16
 _KIND_FUNC = 0
 _KIND_MEMORY = 3
 
@@ -124,6 +126,9 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "wasmtime_memory_data": (_P, _P, _P),
     "wasmtime_memory_data_size": (_Z, _P, _P),
     "wasmtime_memory_grow": (_P, _P, _P, C.c_uint64, C.POINTER(C.c_uint64)),
+    "wasmtime_func_type": (_P, _P, _P),
+    "wasm_functype_params": (C.POINTER(_Vec), _P),
+    "wasm_functype_results": (C.POINTER(_Vec), _P),
     "wasmtime_func_call_unchecked": (_P, _P, _P, _P, _Z, C.POINTER(_P)),
     "wasmtime_trap_new": (_P, C.c_char_p, _Z),
     "wasmtime_trap_code": (C.c_bool, _P, C.POINTER(C.c_uint8)),
@@ -410,7 +415,7 @@ class Instance:
     an ordinary failure of ``memory.grow`` in the guest.  Use from one thread only.
     """
 
-    __slots__ = ("_args", "_exports", "_handle", "_lib", "_memory", "_trap", "context", "store")
+    __slots__ = ("_args", "_exports", "_handle", "_lib", "_memory", "_shapes", "_trap", "context", "store")
 
     def __init__(
         self,
@@ -424,7 +429,8 @@ class Instance:
         lib = engine.lib
         self._lib = lib
         self._exports: dict[bytes, int] = {}
-        self._args = (C.c_uint32 * 64)()
+        self._shapes: dict[bytes, tuple[int, int]] = {}
+        self._args = (C.c_uint32 * (4 * _SLOTS))()
         self._trap = _P()
         self._handle = C.create_string_buffer(16)
         self.store: int | None = lib.wasmtime_store_new(engine.ptr, None, None)
@@ -457,15 +463,25 @@ class Instance:
         self._lib.wasmtime_context_set_epoch_deadline(self.context, 1)
 
     def has(self, name: bytes) -> bool:
-        """Whether the instance exports a function under this name."""
+        """Whether the instance exports a function under this name that can be called from here."""
         return self._find(name) is not None
+
+    def shape(self, name: bytes) -> tuple[int, int] | None:
+        """How many parameters and results an exported function has; None where there is no such function."""
+        self._find(name)
+        return self._shapes.get(name)
 
     def _find(self, name: bytes) -> int | None:
         address = self._exports.get(name)
         if address is None:
+            if name in self._shapes:
+                return None
             extern = _Extern()
             found = self._lib.wasmtime_instance_export_get(self.context, self._handle, name, len(name), C.byref(extern))
             if not found or extern.kind != _KIND_FUNC:
+                return None
+            shape = self._shapes[name] = self._measure(C.addressof(extern) + 8)
+            if max(shape) > _SLOTS:
                 return None
             # The func handle is a plain value: copied into a buffer that the dictionary keeps alive.
             keep = C.create_string_buffer(C.string_at(C.addressof(extern) + 8, 24), 24)
@@ -473,6 +489,15 @@ class Instance:
             self._exports[name] = address
             self._exports[b"keep " + name] = keep  # type: ignore[assignment]  # only held, never read
         return address
+
+    def _measure(self, function: int) -> tuple[int, int]:
+        # A raw call reads and writes a slot for each parameter and result of the function's type, whatever length it
+        # is told; the type is the module's own, so it decides whether a call from here is safe.
+        kind = self._lib.wasmtime_func_type(self.context, function)
+        params = int(self._lib.wasm_functype_params(kind).contents.size)
+        results = int(self._lib.wasm_functype_results(kind).contents.size)
+        self._lib.wasm_functype_delete(kind)
+        return params, results
 
     def base(self) -> int:
         """Address of linear memory, or 0 where the module has none.  It never moves for a 32-bit memory."""
@@ -499,7 +524,7 @@ class Instance:
         """
         Call an exported function with 32-bit integer arguments and return its first result as 32 unsigned bits.
 
-        Raises :class:`Trap`, or ``KeyError`` where there is no such export.
+        Raises :class:`Trap`, or ``KeyError`` where there is no such export or it cannot be called from here.
         """
         self.call_raw(name, args)
         return self._args[0]
@@ -515,8 +540,8 @@ class Instance:
             slots[4 * i + 1] = (value >> 32) & 0xFFFFFFFF
         trap = self._trap
         trap.value = None
-        # SAFETY: 16 slots are room for every export that we call; the library reads and writes within them.
-        error = self._lib.wasmtime_func_call_unchecked(self.context, function, slots, 16, C.byref(trap))
+        # SAFETY: `_find` gives no function of more parameters or results than there are slots.
+        error = self._lib.wasmtime_func_call_unchecked(self.context, function, slots, _SLOTS, C.byref(trap))
         if error:
             # A trap that a callback of ours returned comes back as an error, without a code.
             raise Trap("host", _error_text(self._lib, error))

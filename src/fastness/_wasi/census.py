@@ -64,12 +64,14 @@ def count(data: bytes) -> Census:
     fit their sections, and for memories or tables of kinds that are off.  Takes time in proportion to the input.
     """
     census = Census()
+    types: list[bytes] = []
     for section, start, end in wasmbin.sections(data):
         reader = Reader(data, start, end)
         if section == wasmbin.TYPE:
             census.types = reader.count()
+            types = _types(reader, census)
         elif section == wasmbin.IMPORT:
-            _imports(reader, census)
+            _imports(reader, census, types)
         elif section == wasmbin.FUNCTION:
             census.functions += reader.count()
         elif section == wasmbin.TABLE:
@@ -95,7 +97,33 @@ def count(data: bytes) -> Census:
     return census
 
 
-def _imports(reader: Reader, census: Census) -> None:
+_VALUES = {"i": b"\x7f", "l": b"\x7e"}
+
+
+def _types(reader: Reader, census: Census) -> list[bytes]:
+    """
+    The encodings of function types, up to the first entry that is something else.
+
+    Other entries belong to features that are off, which the compiler refuses.
+    """
+    found: list[bytes] = []
+    if census.types > CAPS["types"]:
+        return found
+    for _ in range(census.types):
+        if reader.byte() != 0x60:
+            break
+        params = reader.take(reader.u32())
+        results = reader.take(reader.u32())
+        found.append(params + b"\x00" + results)
+    return found
+
+
+def _preview1_type(name: str) -> bytes:
+    params = b"".join(_VALUES[kind] for kind in SIGNATURES[name])
+    return params + b"\x00" + (b"" if name == "proc_exit" else b"\x7f")
+
+
+def _imports(reader: Reader, census: Census, types: list[bytes]) -> None:
     number = reader.count(4)
     census.imports = number
     if number > CAPS["imports"]:
@@ -106,7 +134,9 @@ def _imports(reader: Reader, census: Census) -> None:
         if kind != 0 or module != MODULE or name.decode("utf-8", "replace") not in SIGNATURES:
             shown = f"{module[:64].decode('utf-8', 'replace')}.{name[:64].decode('utf-8', 'replace')}"
             raise InvalidModule(f"it imports {shown!r}; only functions of wasi_snapshot_preview1 exist here")
-        reader.u32()
+        index = reader.u32()
+        if index < len(types) and types[index] != _preview1_type(name.decode()):
+            raise InvalidModule(f"it imports {name.decode()!r} with another type than preview 1 gives it")
         census.functions += 1
     reader.done()
 

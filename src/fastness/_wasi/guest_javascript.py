@@ -12,7 +12,6 @@ has decoded it.
 from __future__ import annotations
 
 import ctypes
-import re
 import struct
 
 from fastness._wasi import memfs, memfs_tree, tiny_json
@@ -268,6 +267,7 @@ class Turn:
             text = self._call(b"JS_NewStringLen", self.context, address, len(data))
             self._instance.call_raw(b"free", (address,))
             self.function("begin", text)
+            self._free(text)
 
     def _answer(self, code: bytes, name: bytes) -> bytes:
         main = self._start(code, name.replace(b"\0", b"?"))
@@ -454,15 +454,20 @@ class Turn:
 
 
 def _xorshift(word: int) -> int:
-    """One step of the generator's state (S. Vigna, "An experimental exploration of Marsaglia's xorshift generators")."""
+    """One step of xorshift64* (S. Vigna, "An experimental exploration of Marsaglia's xorshift generators")."""
     word ^= word >> 12
     word ^= word << 25 & 0xFFFFFFFFFFFFFFFF
     return word ^ word >> 27
 
 
-#: The forms that only a module may have, at the start of a line.
-_STATIC = re.compile(rb"^\s*(?:import\s*[\w$*{\"']|export\s*[\w$*{])", re.MULTILINE)
-
-
 def _may_be_module(code: bytes) -> bool:
-    return _STATIC.search(code) is not None
+    """Whether a line starts like a static import or export, which only a module may have."""
+    for line in code.splitlines():
+        start = line.lstrip()
+        if start[:6] in (b"import", b"export"):
+            rest = start[6:].lstrip()
+            # A name must stand apart from the keyword: `exports.a` and `import(...)` are something else.
+            apart = len(rest) < len(start) - 6
+            if rest[:1] in (b"{", b"*", b'"', b"'") or (apart and (rest[:1].isalnum() or rest[:1] in (b"_", b"$"))):
+                return True
+    return False

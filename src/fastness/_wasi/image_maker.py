@@ -7,7 +7,6 @@ write that descriptor.
 
 from __future__ import annotations
 
-
 from fastness._wasi import binding, serving, tiny_json
 from fastness._wasi import image as images
 from fastness.wire import frames

@@ -106,7 +106,9 @@ def _describe(guest: Guest, cache: Cache, damaged: frozenset[str]) -> GuestInfo:
         if e.name.startswith("image-") and e.info.get("guest") == guest.name
     )
     version, _ = keys.wasmtime()
-    return GuestInfo(guest.name, guest.version, variant, guest.code.sha256, size, version, state, images, note, _package_bytes(guest))
+    return GuestInfo(
+        guest.name, guest.version, variant, guest.code.sha256, size, version, state, images, note, _package_bytes(guest)
+    )
 
 
 def _preload(entry: Entry) -> tuple[str, ...]:

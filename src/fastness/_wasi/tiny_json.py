@@ -19,7 +19,7 @@ class _Context:
     parse_float = float
     parse_int = int
     parse_constant = float
-    memo: dict[str, str] = {}
+    memo: dict[str, str] = {}  # noqa: RUF012  # the one instance is a table of settings that the C scanner reads
 
 
 def _refuse(value: object) -> object:

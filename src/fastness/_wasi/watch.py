@@ -18,9 +18,8 @@ from fastness.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from _socket import socket
+    from collections.abc import Callable
 
     from fastness._wasi.binding import Engine
 

@@ -69,7 +69,7 @@ class FileLog:
         previous = GENESIS
         number = 0
         try:
-            for number, record in enumerate(self.records(), 1):  # noqa: B007  # used after a failure
+            for number, record in enumerate(self.records(), 1):  # used after a failure
                 if not intact(record, previous):
                     return number
                 previous = record.hash

@@ -135,6 +135,10 @@ class EngineProcess:
             ) from None
         except EngineLost as lost:
             raise BackendError("starting an engine", lost.why, "run: fastness doctor") from None
+        except GuestProtocolError as error:
+            # No guest has run yet, so this is a fault of ours or of the machine.
+            self.kill()
+            raise BackendError("starting an engine", error, "please report this") from None
         except BaseException:
             self.kill()
             raise

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fastness._wasi import builder, guests, inventory, keys, library
-from fastness._wasi.guest_javascript import SOURCES as JAVASCRIPT_SOURCES
 from fastness._wasi.cache import Cache, DamagedEntry
+from fastness._wasi.guest_javascript import SOURCES as JAVASCRIPT_SOURCES
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.errors import BackendError, ConfigurationError
 from fastness.waiting import ThreadWaiting, Waiting, drive

@@ -23,7 +23,7 @@ from fastness.backends import wasm_probe
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.conversation import converse
 from fastness.backends.engine_process import EngineLost, EngineProcess
-from fastness.errors import BackendError, ConfigurationError
+from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Probe, Tier
@@ -340,6 +340,10 @@ class _Session(BackendSession):
             return talk.report
         except EngineLost as lost:
             return Report(outcome=Outcome(OutcomeKind.CRASHED, lost.why), state="lost")
+        except StagingError:
+            # The files did not fit, so nothing ran and the guest is as it was.
+            self._lost = not engine.alive
+            raise
         finally:
             self._backend._running.pop(engine, None)
 

@@ -77,15 +77,29 @@ def _show(found: list[GuestInfo], *, as_json: bool) -> None:
         sys.stdout.write(msgspec.json.encode({"schema": 1, "guests": rows}).decode() + "\n")
         return
     shown = table(
-        "guest", "version", "state", "package", "code", "images", "on disk", "wasmtime", "note",
+        "guest",
+        "version",
+        "state",
+        "package",
+        "code",
+        "images",
+        "on disk",
+        "wasmtime",
+        "note",
         wrap=("images", "note"),
     )
     for guest in found:
         images = ", ".join(f"{'+'.join(image.preload) or 'bare'} {size(image.size_bytes)}" for image in guest.images)
         code = f"{guest.variant} {size(guest.size_bytes)}" if guest.variant else ""
         shown.add_row(
-            guest.name, guest.version, guest.state, size(guest.package_bytes), code, images,
+            guest.name,
+            guest.version,
+            guest.state,
+            size(guest.package_bytes),
+            code,
+            images,
             size(guest.package_bytes + guest.size_bytes + sum(image.size_bytes for image in guest.images)),
-            guest.wasmtime, guest.note,
+            guest.wasmtime,
+            guest.note,
         )
     stdout_console().print(shown)

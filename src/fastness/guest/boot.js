@@ -295,7 +295,11 @@ globalThis.console = {
     starts.delete(label);
   },
 };
-globalThis.print = (...args) => write(std.out, args.map(Text).join(" ") + "\n");
+globalThis.print = function print(...args) {
+  let text = "";
+  for (let i = 0; i < args.length; i++) text += (i ? " " : "") + Text(args[i]);
+  write(std.out, text + "\n");
+};
 
 // Names that programs expect.
 

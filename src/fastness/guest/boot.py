@@ -14,6 +14,7 @@ import atexit
 import builtins
 import errno
 import gc
+import io
 import json
 import linecache
 import os
@@ -38,6 +39,7 @@ CLAIMS_CAP = 64
 _write = os.write
 _stdout = sys.stdout
 _stderr = sys.stderr
+_stdin = [sys.stdin]
 _claims: dict[tuple[str, str], int] = {}
 _dropped = [0]
 _BEGIN = frozenset({"socket", "subproc", "os.syst", "os.exec", "os.fork", "os.posi", "os.spaw", "ctypes."})
@@ -182,6 +184,15 @@ def _answer(fields: dict[str, object], value: bytes | None = None) -> None:
         view = view[os.write(CHANNEL, view) :]
 
 
+def _renew_stdin() -> None:
+    """In a session each request has an input of its own, and what is left in the reader's buffer is not part of it."""
+    old = _stdin[0]
+    if sys.stdin is old:
+        raw = io.FileIO(0, "r", closefd=False)
+        new = io.TextIOWrapper(io.BufferedReader(raw), encoding=old.encoding, errors=old.errors)
+        _stdin[0] = sys.stdin = sys.__stdin__ = new
+
+
 def _compile(source: str, filename: str) -> tuple[object, object]:
     """The statements, and the last expression apart so that its value can be had."""
     try:
@@ -244,6 +255,8 @@ def turn() -> None:
         sys.argv[:] = [head.get("filename") or "-c", *head.get("args", ())]
         for name, text in head.get("env", ()):
             os.environ[name] = text
+    else:
+        _renew_stdin()
     _session = bool(head.get("session"))
     _claims.clear()
     _dropped[0] = 0

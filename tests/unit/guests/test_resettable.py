@@ -9,7 +9,7 @@ from fastness._wasi.wasmbin import InvalidModule
 
 LIBRARY = binding.load(binding.find_library())
 
-GOOD = '(module (memory 1) (global $sp (mut i32) (i32.const 65536)) (global i32 (i32.const 7)) (table 2 2 funcref))'
+GOOD = "(module (memory 1) (global $sp (mut i32) (i32.const 65536)) (global i32 (i32.const 7)) (table 2 2 funcref))"
 
 
 def check(text: str) -> None:
@@ -24,13 +24,13 @@ def test_one_stack_pointer_is_fine() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '(module (memory 1))',
-        '(module (global (mut i32) (i32.const 1)) (global (mut i32) (i32.const 2)))',
-        '(module (global (mut i64) (i64.const 1)))',
+        "(module (memory 1))",
+        "(module (global (mut i32) (i32.const 1)) (global (mut i32) (i32.const 2)))",
+        "(module (global (mut i64) (i64.const 1)))",
         '(module (global (export "sp") (mut i32) (i32.const 1)))',
-        '(module (global (mut i32) (i32.const 1)) (table 2 3 funcref))',
-        '(module (global (mut i32) (i32.const 1)) (table 2 funcref))',
-        '(module (func $f) (elem declare func $f) (global (mut i32) (i32.const 1)) (global funcref (ref.func $f)))',
+        "(module (global (mut i32) (i32.const 1)) (table 2 3 funcref))",
+        "(module (global (mut i32) (i32.const 1)) (table 2 funcref))",
+        "(module (func $f) (elem declare func $f) (global (mut i32) (i32.const 1)) (global funcref (ref.func $f)))",
     ],
     ids=["none", "two", "wide", "exported", "table that grows", "table without end", "reference"],
 )

@@ -153,5 +153,5 @@ def test_too_long_a_program_is_refused() -> None:
 )
 def test_nonsense_is_refused(make: object) -> None:
     """A condition that can never mean what it says is an error when it is written."""
-    with pytest.raises(ValueError):  # noqa: PT011  # the texts differ; that each is refused is the rule
+    with pytest.raises(ValueError):  # the texts differ; that each is refused is the rule
         make()  # type: ignore[operator]  # each entry is a callable

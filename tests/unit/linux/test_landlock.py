@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
+import house
 from fastness._linux import landlock, syscalls
 
-pytestmark = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernel_has_it() -> None:
+    house.require("landlock")
+
 
 Child = Callable[..., Any]
 

@@ -96,7 +96,7 @@ def test_memory_file_on_kernels_without_noexec(monkeypatch: pytest.MonkeyPatch) 
 def test_failed_sizing_leaves_no_descriptor_behind() -> None:
     """A length that cannot be had is an error and closes the file again."""
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(OSError):  # noqa: PT011  # the kernel's text for a negative length is its own affair
+    with pytest.raises(OSError):  # the kernel's text for a negative length is its own affair
         memory.memory_file(-1)
     assert len(os.listdir("/proc/self/fd")) == before
 

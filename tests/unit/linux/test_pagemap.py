@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import house
 from fastness._linux import memory, pagemap
 
 PAGE = pagemap.PAGE
@@ -74,7 +75,7 @@ def all_ways(fd: int, start: int, end: int) -> list[list[tuple[int, int]]]:
 
 
 @given(st.sets(st.integers(0, PAGES - 1), max_size=200), st.sets(st.integers(0, PAGES - 1), max_size=50))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=house.examples(40))
 def test_exactly_the_written_pages_are_found(image: Image, fd: int, written: set[int], read: set[int]) -> None:
     """Pages that were only read belong to the file and are not reported."""
     image.reset()

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+import house
 from fastness._wasi import memfs_tree
 from fastness._wasi.memfs import Dir, File, Quota, rename
 from fastness._wasi.preview1_abi import EXIST, INVAL, ISDIR, NOENT, NOSPC, NOTDIR, NOTEMPTY, ROFS, Errno
@@ -236,7 +237,7 @@ class TreeMachine(RuleBasedStateMachine):
         assert not set(delta.changed) - set(now)
 
 
-TreeMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TreeMachine.TestCase.settings = settings(max_examples=house.examples(150), stateful_step_count=40, deadline=None)
 test_tree_against_model = TreeMachine.TestCase
 
 

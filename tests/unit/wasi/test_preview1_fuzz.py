@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from preview1_world import MAX_FDS, QUOTA_BYTES, Caller, FakeMemory, World
 
+import house
 from fastness._wasi import memfs_tree, preview1
 from fastness._wasi.preview1_abi import ERRNO_MAX
 from fastness._wasi.preview1_memory import MAX_TRANSFER
@@ -63,7 +64,7 @@ def furnished() -> FakeMemory:
     return memory
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=house.examples(400), deadline=None)
 @given(st.lists(calls(), min_size=1, max_size=30))
 def test_random_calls(sequence: list[tuple[str, list[int]]]) -> None:
     """Whatever a guest calls in whatever order, host memory stays within the caps and every answer is an errno."""
@@ -89,7 +90,7 @@ def test_random_calls(sequence: list[tuple[str, list[int]]]) -> None:
     assert world.quota.bytes == sum(len(node.data) for _, node in files)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=house.examples(200), deadline=None)
 @given(st.binary(max_size=300))
 def test_random_paths(raw: bytes) -> None:
     """Any bytes as a path end with an errno, and never lead to a node outside the descriptor's tree."""

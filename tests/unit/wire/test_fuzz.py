@@ -9,6 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import house
 from fastness.errors import GuestProtocolError, HostProtocolError
 from fastness.wire import frames, values
 from fastness.wire import messages as m
@@ -53,7 +54,7 @@ def invoked() -> HostSession:
     return host
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=house.examples(400))
 @given(st.binary(max_size=300) | mutated(FROM_GUEST), st.integers(1, 64))
 def test_a_host_in_any_state_survives_any_bytes(data: bytes, step: int) -> None:
     """Random and mutated frames come out as messages or as GuestProtocolError, split as they may be."""
@@ -69,7 +70,7 @@ def test_a_host_in_any_state_survives_any_bytes(data: bytes, step: int) -> None:
         host.eof()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=house.examples(200))
 @given(st.binary(max_size=300) | mutated(FROM_HOST))
 def test_a_guest_survives_any_bytes(data: bytes) -> None:
     """The fake's side is held to the same rule."""
@@ -83,7 +84,7 @@ def test_a_guest_survives_any_bytes(data: bytes) -> None:
         assert guest.state is State.BROKEN
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=house.examples(400))
 @given(mutated(FROM_GUEST))
 def test_parser_and_decoder_alone(data: bytes) -> None:
     """Below the session only FrameError and ProtocolError come out."""

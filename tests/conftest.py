@@ -1,0 +1,55 @@
+"""
+Rules of the whole suite: nothing may be left behind, and in continuous integration nothing may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import house
+
+pytest_plugins = ["pytester"]
+
+# A busy machine takes its pauses in the middle of examples; speed is measured elsewhere.
+settings.register_profile(
+    "fastness", deadline=None, max_examples=house.examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fastness")
+
+_LEFT = pytest.StashKey[house.Leftovers]()
+_FOUND = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def require() -> Callable[[str], None]:
+    """``require("python guest")`` skips where a component is missing, or fails under FASTNESS_REQUIRE_ALL=1."""
+    return house.require
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note what there is before the first test."""
+    scratch = str(session.config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]  # pytest's own fixture reads it
+    session.config.stash[_LEFT] = house.Leftovers(scratch)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A run that leaves a process, a folder, a mount or an open sandbox behind has failed, whatever its tests say."""
+    left = session.config.stash.get(_LEFT, None)
+    if left is None:
+        return
+    found = house.forgotten_sandboxes() + left.find()
+    session.config.stash[_FOUND] = found
+    if found and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was left."""
+    found = config.stash.get(_FOUND, [])
+    if found:
+        terminalreporter.section("left behind", red=True, bold=True)
+        for line in found:
+            terminalreporter.write_line(line)

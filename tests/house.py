@@ -1,0 +1,194 @@
+"""
+What every test may need: components that must be there, and what a test run must not leave behind.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fastness._linux import procs
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+#: Processes of ours end within this many seconds after the sandbox that started them was closed, or its owner died.
+PROCESS_GRACE_S = 2.0
+#: Folders get longer: another Fastness process of this user may own one, and it will remove it.
+FOLDER_GRACE_S = 10.0
+
+# ---------------------------------------------------------------------------------------------------------- components
+
+
+def _landlock() -> str:
+    from fastness._linux import landlock
+
+    return "" if landlock.abi() else "this kernel has no Landlock"
+
+
+def _confinement() -> str:
+    from fastness._linux import why_unsupported
+
+    return why_unsupported()
+
+
+def _wasmtime() -> str:
+    from fastness._wasi import binding
+    from fastness.errors import FastnessError
+
+    try:
+        binding.find_library()
+    except FastnessError as error:
+        return str(error)
+    return ""
+
+
+def _guest(name: str) -> str:
+    from fastness._wasi import builder
+    from fastness.errors import FastnessError
+
+    if must_be_there():
+        # The first run builds it; a test that needs it waits for that.
+        return ""
+    try:
+        ready = builder.full_ready(name)
+    except FastnessError as error:
+        return f"the {name} guest cannot be had: {error}"
+    return "" if ready else f"the {name} guest is not built; run: fastness guest build {name}"
+
+
+#: Each says what is missing, or nothing.
+COMPONENTS: dict[str, Callable[[], str]] = {
+    "landlock": _landlock,
+    "confinement": _confinement,
+    "wasmtime": _wasmtime,
+    "python guest": lambda: _guest("python"),
+    "javascript guest": lambda: _guest("javascript"),
+}
+
+
+def must_be_there() -> bool:
+    """Whether a missing component is a failure: continuous integration must not pass by skipping."""
+    return os.environ.get("FASTNESS_REQUIRE_ALL") == "1"
+
+
+def require(component: str) -> None:
+    """Skip the test where ``component`` is missing; fail it where everything must be there."""
+    missing = COMPONENTS[component]()
+    if not missing:
+        return
+    if must_be_there():
+        pytest.fail(f"{component}: {missing} (FASTNESS_REQUIRE_ALL=1)", pytrace=False)
+    pytest.skip(missing)
+
+
+def examples(count: int) -> int:
+    """How many examples a property gets: ``count``, times FASTNESS_EXAMPLES in long runs."""
+    return count * max(1, int(os.environ.get("FASTNESS_EXAMPLES", "1")))
+
+
+# ----------------------------------------------------------------------------------------------------------- leftovers
+
+
+class Leftovers:
+    """
+    Finds what came into being after it was made and is still there.
+
+    ``scratch`` is the folder of this test run: a background build is meant to outlive its command, unless it serves
+    a cache in there.
+    """
+
+    def __init__(self, scratch: str) -> None:
+        self._scratch = scratch
+        self._since = procs.start_time(os.getpid()) or 0
+        self._folders = set(_folders())
+        self._mounts = set(_mounts())
+        self._before = set(procs.descendants(os.getpid()))
+
+    def processes(self) -> list[str]:
+        """Our children and theirs, and processes of ours whose parent has died; each with its command."""
+        mine = set(procs.descendants(os.getpid())) - self._before
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and self._is_orphan(int(entry)):
+                mine.add(int(entry))
+        return [f"process {pid}: {command_of(pid)[:200]}" for pid in sorted(mine) if not self._is_meant(pid)]
+
+    def _is_orphan(self, pid: int) -> bool:
+        """Of our package, started in our time, and adopted by the first process."""
+        command = command_of(pid)
+        if "from fastness." not in command and "-m fastness" not in command:
+            return False
+        return parent_of(pid) == 1 and (procs.start_time(pid) or 0) >= self._since
+
+    def _is_meant(self, pid: int) -> bool:
+        """A background build and what it started: it outlives its command on purpose, within limits of its own."""
+        while pid > 1:
+            command = command_of(pid)
+            if "fastness._wasi.background" in command:
+                return self._scratch not in command
+            pid = parent_of(pid)
+        return False
+
+    def folders(self) -> list[str]:
+        """Temporary folders of ours that appeared."""
+        return [f"folder {path}" for path in sorted(set(_folders()) - self._folders)]
+
+    def mounts(self) -> list[str]:
+        """Mounts of ours that appeared."""
+        return [f"mount {point}" for point in sorted(set(_mounts()) - self._mounts)]
+
+    def find(self, process_grace_s: float = PROCESS_GRACE_S, folder_grace_s: float = FOLDER_GRACE_S) -> list[str]:
+        """Everything that is left after it had time to go; empty in the good case, and then at once."""
+        found = _settle(self.processes, process_grace_s)
+        found += _settle(self.mounts, 0.0)
+        found += _settle(self.folders, folder_grace_s)
+        return found
+
+
+def _settle(look: Callable[[], list[str]], grace_s: float) -> list[str]:
+    end = time.monotonic() + grace_s
+    while (left := look()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+def command_of(pid: int) -> str:
+    """The arguments of a process, with spaces between them; empty where it is gone or a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int:
+    """The parent's process id; 0 where the process is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError):
+        return 0
+
+
+def _folders() -> list[str]:
+    return [str(path) for place in {tempfile.gettempdir(), "/var/tmp"} for path in Path(place).glob("fastness-*")]
+
+
+def _mounts() -> list[str]:
+    """Mount points that carry our name (proc(5), ``mountinfo``: the fifth field)."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line.split()[4] for line in lines if "fastness" in line.split()[4]]
+
+
+def forgotten_sandboxes() -> list[str]:
+    """Sandboxes that a test made and did not close; the process-wide default ones are closed here."""
+    sync = sys.modules.get("fastness.sync")
+    if sync is None:
+        return []
+    for sandbox in list(sync._default.values()):
+        sandbox.close()
+    sync._default.clear()
+    return [f"open sandbox {sandbox._options!r}"[:200] for sandbox in sync._all]
