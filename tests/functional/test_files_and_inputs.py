@@ -228,3 +228,12 @@ def test_guest_rows_are_claims(box: fastness.Sandbox, code: str, operation: str)
     rows = [row for row in result.denials if row.operation == operation]
     assert rows, result
     assert all(row.claimed and row.layer == "guest" for row in rows)
+
+
+def test_files_that_nobody_closed_are_whole(box: fastness.Sandbox) -> None:
+    """As at the end of an interpreter: what is still buffered is written, after an error or an exit too."""
+    for end in ("", "\n1 / 0", "\nimport sys; sys.exit(3)"):
+        result = box.run("f = open('a.txt', 'w')\nf.write('all of it')" + end)
+        assert result.files["a.txt"].read() == b"all of it", end
+    result = box.run("class A:\n  def __del__(self): print('bye')\na = A()\nprint('hi')")
+    assert result.stdout == "hi\nbye\n"

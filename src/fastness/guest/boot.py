@@ -44,6 +44,8 @@ _claims: dict[tuple[str, str], int] = {}
 _dropped = [0]
 _BEGIN = frozenset({"socket", "subproc", "os.syst", "os.exec", "os.fork", "os.posi", "os.spaw", "ctypes."})
 _session = False
+#: Names of ``__main__`` that are not user code's.
+_NAMES = frozenset(("__name__", "__builtins__", "__doc__", "__loader__", "__package__", "__spec__"))
 
 
 def _claim(operation: str, target: object) -> None:
@@ -236,9 +238,22 @@ def _exit_code(code: object) -> int:
     if code is None:
         return 0
     if isinstance(code, int):
-        return int(code) & 0xFFFFFFFF
+        # As a process of POSIX would: one byte, and 255 for what no C integer holds.
+        return int(code) & 0xFF if -(1 << 31) <= code < 1 << 31 else 0xFF
     print(code, file=_stderr)
     return 1
+
+
+def _finish(space: dict[str, object]) -> None:
+    """
+    What the end of an interpreter would do: exit handlers, then user code's names, last first.
+
+    A file that nobody closed is written out when its name goes.
+    """
+    atexit._run_exitfuncs()
+    for name in list(space)[::-1]:
+        if name not in _NAMES:
+            space.pop(name, None)
 
 
 def turn() -> None:
@@ -277,7 +292,7 @@ def turn() -> None:
             if shown is not None:
                 fields["value_repr"] = shown
             if not _session:
-                atexit._run_exitfuncs()
+                _finish(space)
             _flush()
             _answer(fields, encoded)
             return
@@ -295,7 +310,7 @@ def turn() -> None:
                 fields["errno"] = error.errno
             _print_traceback(error, source, filename)
         if not _session:
-            atexit._run_exitfuncs()
+            _finish(space)
     finally:
         value = None
     _flush()
@@ -343,7 +358,7 @@ def warm(preload: list[str]) -> None:
         "".join(traceback.format_exception(error))
     main = sys.modules["__main__"].__dict__
     for name in list(main):
-        if name not in ("__name__", "__builtins__", "__doc__", "__loader__", "__package__", "__spec__"):
+        if name not in _NAMES:
             del main[name]
     builtins.__dict__.pop("_", None)
     linecache.clearcache()

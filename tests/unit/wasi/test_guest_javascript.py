@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import house
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fastness
+import house
 from fastness._wasi import guest_javascript as driver
 from fastness._wasi import guests, wasmbin
 from fastness.runs import OutcomeKind, RunResult
@@ -74,12 +74,14 @@ def test_completion_values_cross(code: str, value: object, box: fastness.Sandbox
 
 
 _PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats() | st.text(
-        st.characters(exclude_categories=())
-    ),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats()
+    | st.text(st.characters(exclude_categories=())),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 def _literal(value: Any) -> str:
@@ -150,7 +152,9 @@ def test_accessors_and_proxies_are_not_run_by_the_encoder(box: fastness.Sandbox)
     assert (trap.value, trap.value_repr) == (None, "<object that cannot be shown>")
 
 
-@pytest.mark.parametrize("code", ["'x'.repeat(3e6)", "let d = []; for (let i = 0; i < 300; i++) d = [d]; d", "[Array(1e6)]"])
+@pytest.mark.parametrize(
+    "code", ["'x'.repeat(3e6)", "let d = []; for (let i = 0; i < 300; i++) d = [d]; d", "[Array(1e6)]"]
+)
 def test_values_past_the_caps(code: str, box: fastness.Sandbox) -> None:
     """A value that is too large or too deep is described, in a few thousand characters at most."""
     result = ok(box.run(code))
@@ -230,19 +234,36 @@ def test_what_nobody_catches_is_an_error(code: str, detail: str, box: fastness.S
 
 def test_a_rejection_that_is_handled_is_none(box: fastness.Sandbox) -> None:
     """A rejection that is caught, also a moment later, does not fail the run."""
-    assert ok(box.run("const p = Promise.reject(1); p.catch(() => 0); try { await Promise.reject(2) } catch {} 5")).value == 5
+    assert (
+        ok(box.run("const p = Promise.reject(1); p.catch(() => 0); try { await Promise.reject(2) } catch {} 5")).value
+        == 5
+    )
 
 
 def test_modules(box: fastness.Sandbox) -> None:
     """Static imports make the code a module; files in /work and the built-in names can be imported."""
-    files: dict[str, bytes | str | Path] = {"lib.mjs": "export const twice = x => 2 * x", "own.js": "exports.v = 3", "d.json": "[4]"}
+    files: dict[str, bytes | str | Path] = {
+        "lib.mjs": "export const twice = x => 2 * x",
+        "own.js": "exports.v = 3",
+        "d.json": "[4]",
+    }
     code = (
         "import {twice} from './lib.mjs'; import fs, {existsSync} from 'node:fs'; import * as std from 'std';\n"
         "import {join} from 'path'; import {now} from 'os';\n"
         "print(twice(4), existsSync('lib.mjs'), typeof fs.readFileSync, typeof std.open, join('a', '..', 'b'), typeof now)\n"
         "print(require('./own').v, require('./d.json')[0], (await import('./lib.mjs')).twice(1))"
     )
-    assert ok(box.run(code, files=files)).stdout.split() == "8 true function function b function 3 4 2".split()
+    assert ok(box.run(code, files=files)).stdout.split() == [
+        "8",
+        "true",
+        "function",
+        "function",
+        "b",
+        "function",
+        "3",
+        "4",
+        "2",
+    ]
     assert "no_such" in failed(box.run("import x from './no_such.mjs'"))
     assert failed(box.run("require('left-pad')")) == "Error: Cannot find module 'left-pad'"
 
@@ -329,7 +350,14 @@ def test_memory_that_runs_out_and_is_caught_is_ok(box: fastness.Sandbox) -> None
 
 
 @pytest.mark.parametrize(
-    "code", ["for (;;);", "for (;;) await 1", "os.sleep(1e6)", "setTimeout(() => 0, 1e6)", "/(a+)+$/.test('a'.repeat(50) + 'b')"]
+    "code",
+    [
+        "for (;;);",
+        "for (;;) await 1",
+        "os.sleep(1e6)",
+        "setTimeout(() => 0, 1e6)",
+        "/(a+)+$/.test('a'.repeat(50) + 'b')",
+    ],
 )
 def test_endless_programs_end(code: str, box: fastness.Sandbox) -> None:
     """Loops, jobs, sleeps, timers and regular expressions end at the deadline, and the next run works."""
@@ -337,7 +365,9 @@ def test_endless_programs_end(code: str, box: fastness.Sandbox) -> None:
     assert ok(box.run("1")).value == 1
 
 
-@pytest.mark.parametrize("code", ["JSON.parse('['.repeat(1e5))", "(" * 100_000, "let p = {}; for (;;) p = new Proxy(p, {})"])
+@pytest.mark.parametrize(
+    "code", ["JSON.parse('['.repeat(1e5))", "(" * 100_000, "let p = {}; for (;;) p = new Proxy(p, {})"]
+)
 def test_depth_hurts_the_run_only(code: str, box: fastness.Sandbox) -> None:
     """Nesting past any stack is a result, and the next run works."""
     assert box.run(code, memory=64 * MIB).outcome.kind is not OutcomeKind.OK
@@ -376,19 +406,28 @@ def test_claims_of_a_run_that_is_ended_are_told(box: fastness.Sandbox) -> None:
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        ("console.log({a: 1, b: 'x', c: {d: {e: {f: 1}}}}, [1, 'a', null])", "{ a: 1, b: 'x', c: { d: { e: [Object] } } } [ 1, 'a', null ]"),
+        (
+            "console.log({a: 1, b: 'x', c: {d: {e: {f: 1}}}}, [1, 'a', null])",
+            "{ a: 1, b: 'x', c: { d: { e: [Object] } } } [ 1, 'a', null ]",
+        ),
         ("console.log('%s is %d%%, %i %j', 'B', 4.5, 4.5, {a: 1}, 'more')", 'B is 4.5%, 4 {"a":1} more'),
         ("console.log('100%', 5)", "100% 5"),
         ("console.log([[]], [{}], 5n, -0, undefined, 'str', ['str'])", "[ [] ] [ {} ] 5n -0 undefined str [ 'str' ]"),
-        ("console.log(class A {}, () => 1, Object.assign(() => 1, {p: 1}))", "[class A] [Function (anonymous)] [Function (anonymous)] { p: 1 }"),
-        ("console.log(new Error('x').message, [1, , 3], ['it\\'s'])", "x [ 1, <1 empty item>, 3 ] [ \"it's\" ]"),
+        (
+            "console.log(class A {}, () => 1, Object.assign(() => 1, {p: 1}))",
+            "[class A] [Function (anonymous)] [Function (anonymous)] { p: 1 }",
+        ),
+        ("console.log(new Error('x').message, [1, , 3], ['it\\'s'])", 'x [ 1, <1 empty item>, 3 ] [ "it\'s" ]'),
         ("console.group('g'); console.log('a\\nb'); console.groupEnd(); console.log('c')", "g\n  a\n  b\nc"),
-        ("console.table([{a: 1}])", "┌─────────┬───┐\n│ (index) │ a │\n├─────────┼───┤\n│ 0       │ 1 │\n└─────────┴───┘"),
+        (
+            "console.table([{a: 1}])",
+            "┌─────────┬───┐\n│ (index) │ a │\n├─────────┼───┤\n│ 0       │ 1 │\n└─────────┴───┘",
+        ),
         ("console.log('\\ud800')", "\ufffd"),
         ("print(1, 'a', null)", "1 a null"),
         ("console.log()", ""),
     ],
-)  # fmt: skip
+)
 def test_console_shows_values_readably(code: str, text: str, box: fastness.Sandbox) -> None:
     """Objects are shown as a person expects them, cut at a depth."""
     assert ok(box.run(code)).stdout == text + "\n"
@@ -479,7 +518,10 @@ def test_a_session_reports_each_failure_once(box: fastness.Sandbox) -> None:
     """After errors and lost rejections the session goes on, without their timers and without hearing of them again."""
     with box.session() as session:
         ok(session.execute("let x = 5; const twice = () => x * 2"))
-        assert failed(session.execute("x = 6; Promise.reject(new Error('a')); Promise.reject(new Error('b'))")) == "Error: a"
+        assert (
+            failed(session.execute("x = 6; Promise.reject(new Error('a')); Promise.reject(new Error('b'))"))
+            == "Error: a"
+        )
         assert failed(session.execute("setTimeout(() => print('late'), 10); throw new Error('c')")) == "Error: c"
         result = ok(session.execute("twice()"))
         assert (result.value, result.stdout) == (12, "")
