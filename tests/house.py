@@ -135,8 +135,12 @@ class Leftovers:
         return False
 
     def folders(self) -> list[str]:
-        """Temporary folders of ours that appeared."""
-        return [f"folder {path}" for path in sorted(set(_folders()) - self._folders)]
+        """Temporary folders of ours that appeared, but for those that a living process outside this run has made."""
+        mine = {os.getpid(), *procs.descendants(os.getpid())}
+        new = sorted(set(_folders()) - self._folders)
+        return [
+            f"folder {path}" for path in new if (maker := _maker(path)) in mine or not Path(f"/proc/{maker}").exists()
+        ]
 
     def mounts(self) -> list[str]:
         """Mounts of ours that appeared."""
@@ -175,6 +179,12 @@ def parent_of(pid: int) -> int:
 
 def _folders() -> list[str]:
     return [str(path) for place in {tempfile.gettempdir(), "/var/tmp"} for path in Path(place).glob("fastness-*")]
+
+
+def _maker(path: str) -> int:
+    """The process that a folder's name names, ``fastness-KIND-PID-RANDOM``; 0 where it names none."""
+    fields = Path(path).name.split("-")
+    return int(fields[2]) if len(fields) > 3 and fields[2].isdigit() else 0
 
 
 def _mounts() -> list[str]:

@@ -64,7 +64,7 @@ class Waiting(Protocol):
         raise NotImplementedError
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
-        """A scope that ends what it waits for after ``seconds``; None is no limit.  ``shield`` keeps cancellation out."""
+        """A scope that ends what it waits for after ``seconds``, None for never; ``shield`` keeps cancellation out."""
         raise NotImplementedError
 
     def slots(self, count: int) -> Slots:

@@ -98,9 +98,7 @@ def _echo(sizes: str, get: str) -> str:
     """
 
 
-def test_arguments_and_environment(
-    box: fastness.Sandbox, assemble: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arguments_and_environment(box: fastness.Sandbox, assemble: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module sees the program's name, the arguments and the variables that were passed; nothing of the caller's."""
     monkeypatch.setenv("FASTNESS_TEST_SECRET", "s3cr3t")
     args = ["", "-x", "with space", "\N{SNOWMAN}"]
@@ -158,7 +156,9 @@ def test_files_in_and_out(box: fastness.Sandbox, assemble: Any, preopens: tuple[
 
 def test_files_below_a_named_preopen(box: fastness.Sandbox, assemble: Any) -> None:
     """A preopen of another name is the folder of that name."""
-    result = box.run(module=assemble(_COPY, _COPY_DATA), preopens=("data/in",), files={"data/in/in": "1", "data/in/gone": "2"})
+    result = box.run(
+        module=assemble(_COPY, _COPY_DATA), preopens=("data/in",), files={"data/in/in": "1", "data/in/gone": "2"}
+    )
     assert result.exit_code == 0
     assert result.files["data/in/out"].read() == b"1"
 
@@ -305,7 +305,9 @@ def test_table_growth_is_capped(box: fastness.Sandbox, assemble: Any) -> None:
     """A table does not grow for ever either: a billion references would be host memory."""
     beside = "(table $t 0 funcref)"
     start = "(loop $l (br_if $l (i32.ne (table.grow $t (ref.null func) (i32.const 100000)) (i32.const -1))))"
-    result = box.run(module=assemble(start + "(call $proc_exit (i32.gt_u (table.size $t) (i32.const 20000000)))", beside))
+    result = box.run(
+        module=assemble(start + "(call $proc_exit (i32.gt_u (table.size $t) (i32.const 20000000)))", beside)
+    )
     assert (result.outcome.kind, result.exit_code) == (OutcomeKind.OK, 0)
 
 

@@ -62,7 +62,7 @@ def prove_engine(python: str, timeout: float = 20.0) -> list[Observation]:
     do not hold.  Raises ``OSError`` where the helper process cannot be started or the platform is not supported.
     """
     require_support()
-    folder = tempfile.mkdtemp(prefix="fastness-proof-")
+    folder = tempfile.mkdtemp(prefix=f"fastness-proof-{os.getpid()}-")
     try:
         canary = os.path.join(folder, "canary")
         Path(canary).write_bytes(b"canary")

@@ -44,7 +44,9 @@ class Arena:
         self.box = box
         self.token = "canary-" + secrets.token_hex(12)
         self.folder = Path(
-            tempfile.mkdtemp(prefix="fastness-attack-", dir=_PLACE if os.access(_PLACE, os.W_OK) else None)
+            tempfile.mkdtemp(
+                prefix=f"fastness-attack-{os.getpid()}-", dir=_PLACE if os.access(_PLACE, os.W_OK) else None
+            )
         )
         self.home = self.folder / "home"
         self.work = self.folder / "work"

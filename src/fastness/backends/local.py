@@ -51,7 +51,7 @@ class LocalBackend(Backend):
         """Run in a temporary folder that is removed afterwards.  Raises TierUnavailable unless opened."""
         if not allowed():
             raise TierUnavailable("local", reason=f"unsandboxed runs are off; {VARIABLE}=1 would allow them")
-        with tempfile.TemporaryDirectory(prefix="fastness-local-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"fastness-local-{os.getpid()}-") as folder:
             for path, data in staged.files.items():
                 target = Path(folder) / path
                 target.parent.mkdir(parents=True, exist_ok=True)

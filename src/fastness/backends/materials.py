@@ -220,7 +220,7 @@ def _attach_image(materials: Materials, cache: Cache, progress: Progress | None)
 
 def _driver_source(runtime: str) -> str:
     """The driver decides the tree and the preopens, which are part of every image."""
-    names = ["image.py", "library.py", f"guest_{runtime}.py"]
+    names = ["image.py", "library.py", f"guest_{runtime}.py", *(["quickjs.py"] if runtime == "javascript" else [])]
     folder = importlib.resources.files("fastness._wasi")
     return "\0".join(folder.joinpath(name).read_text("utf-8") for name in names)
 

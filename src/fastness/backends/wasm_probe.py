@@ -122,7 +122,7 @@ class _Prover:
 
     async def files_and_network(self, outside: frozenset[str]) -> None:
         """The guest's view, and the engine's behind it."""
-        with tempfile.TemporaryDirectory(prefix="fastness-probe-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"fastness-probe-{os.getpid()}-") as folder:
             canary = Path(folder) / "canary"
             secret = secrets.token_hex(16)
             canary.write_text(secret)

@@ -59,7 +59,12 @@ def test_options_become_a_request(backend: FakeBackend, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "runtime"),
-    [("a.py", b"pass", "python"), ("a.js", b"1", "javascript"), ("a.mjs", b"1", "javascript"), ("a.wasm", b"x", "wasi")],
+    [
+        ("a.py", b"pass", "python"),
+        ("a.js", b"1", "javascript"),
+        ("a.mjs", b"1", "javascript"),
+        ("a.wasm", b"x", "wasi"),
+    ],
 )
 def test_the_runtime_follows_from_the_name(
     backend: FakeBackend, tmp_path: Path, name: str, content: bytes, runtime: str
