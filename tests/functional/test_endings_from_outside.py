@@ -149,7 +149,7 @@ def test_program_that_just_ends(python_guest: None) -> None:
     """A program that neither closes its sandboxes nor waits for its threads ends cleanly and leaves no engine."""
     code = f"""
 import sys, threading, os
-sys.path[:0] = [{str(SOURCE)!r}, {str(SOURCE.parent / "tests" / "functional")!r}]
+sys.path[:0] = [{str(SOURCE)!r}, {str(SOURCE.parent / "tests" / "functional")!r}, {str(SOURCE.parent / "tests")!r}]
 import fastness, wasm_support
 box = fastness.Sandbox(pool=1)
 box.run("1")

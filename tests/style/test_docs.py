@@ -52,7 +52,8 @@ def number(text: str) -> float:
 def test_every_public_name_is_documented() -> None:
     """Each name of ``fastness.__all__`` has a row, and no row names what does not exist."""
     public = re.sub(r"^## Options of `run`$.*?(?=^## )", "", API, flags=re.MULTILINE | re.DOTALL)
-    documented = {name for name in first(public) if hasattr(fastness, name)}
+    # The result's own heading documents it; a name that is only a submodule or an option is none of ours.
+    documented = (first(public) & set(fastness.__all__)) | set(re.findall(r"^## `(\w+)`$", API, re.MULTILINE))
     assert documented == set(fastness.__all__)
     for part in ("Running code", "Tiers", "Errors"):
         assert first(section(part)) <= set(fastness.__all__)
@@ -123,12 +124,13 @@ def test_the_json_example_has_the_fields_of_the_code() -> None:
 
 def test_tiers_are_said_to_be_there_only_where_they_are() -> None:
     """The page on tiers says yes for the tiers that a backend serves, and no for all others."""
-    table = rows((ROOT / "docs" / "choosing-a-tier.md").read_text("utf-8"))
+    page = (ROOT / "docs" / "choosing-a-tier.md").read_text("utf-8")
+    table = rows(section("What each tier promises", page))
     said = {row[0].strip("`"): row for row in table}
     assert set(said) == {tier.value for tier in Tier}
     for tier in Tier:
         assert int(said[tier.value][1]) == tier.strength
-        assert said[tier.value][3].startswith("yes") == (tier in registry.SERVED)
+        assert said[tier.value][3].strip("*").startswith("yes") == (tier in registry.SERVED)
 
 
 def test_every_guarantee_of_a_served_tier_has_a_boundary_and_an_attack() -> None:

@@ -19,7 +19,14 @@ def printable(text: str, cap: int = TARGET_MAX) -> str:
     text = text[:cap]
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)[:cap]
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)[:cap]
+
+
+def _escaped(character: str) -> str:
+    """As the codec ``unicode_escape`` would write it, which a confined process cannot load any more."""
+    code = ord(character)
+    named = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(code)
+    return named or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
 class DenialLog:

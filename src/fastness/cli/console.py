@@ -32,14 +32,15 @@ def err(text: str) -> None:
 
 
 def stderr_console() -> Console:
-    """A console on standard error.  Text handed to it is never read as markup."""
+    """A console on standard error, 120 columns wide where that is no terminal.  Text is never read as markup."""
     from rich.console import Console
 
-    return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    width = None if sys.stderr.isatty() else 120
+    return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
 def stdout_console() -> Console:
-    """A console on standard output; at least 100 columns wide where that is no terminal."""
+    """A console on standard output; 120 columns wide where that is no terminal."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else 120

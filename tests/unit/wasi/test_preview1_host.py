@@ -373,3 +373,5 @@ def test_denials_show_no_control_characters() -> None:
     assert printable("a\x1b[31mb\n\u202e\x00") == "a\\x1b[31mb\\n\\u202e\\x00"
     assert printable("naïve/путь") == "naïve/путь"
     assert len(printable("\x1b" * 1000)) == TARGET_MAX
+    for code in (*range(0x20), *range(0x7F, 0xA1), 0x2028, 0xD800, 0xE0001):
+        assert printable(chr(code)) == chr(code).encode("unicode_escape").decode()
