@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import house
 import pytest
 
 import fastness
+import house
 
 
 @pytest.fixture(scope="session")

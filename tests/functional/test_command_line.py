@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import house
 import pytest
+
+import house
 
 COMMAND = [sys.executable, "-m", "fastness.cli"]
 

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import house
 import pytest
 
 import fastness
+import house
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "functional"))
 

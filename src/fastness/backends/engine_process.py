@@ -274,6 +274,19 @@ class EngineProcess:
         return not self.dead and self.process.poll() is None
 
     @property
+    def quiet(self) -> bool:
+        """Whether an idle engine is as it should be: alive, and with nothing to say that nobody asked for."""
+        if not self.alive:
+            return False
+        try:
+            self._talk.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    @property
     def pid(self) -> int:
         """The process id."""
         return self.process.pid

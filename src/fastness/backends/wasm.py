@@ -275,8 +275,14 @@ class WasmBackend(Backend):
 
 
 def _left(request: RunRequest, began: float) -> float | None:
-    """Seconds until the request's deadline; None where it has none."""
-    return None if request.deadline is None else max(request.deadline - (time.monotonic() - began), 0.001)
+    """Seconds until the request's deadline; None where it has none.  Raises TimeoutError where none are left."""
+    if request.deadline is None:
+        return None
+    left = request.deadline - (time.monotonic() - began)
+    # A millisecond is the least that a run may be given.
+    if left < 0.001:
+        raise TimeoutError
+    return left
 
 
 def _until(request: RunRequest, began: float) -> RunRequest:
@@ -298,7 +304,7 @@ def _told(report: Report | None, whole: RunRequest, request: RunRequest) -> Repo
 def _usable(engine: EngineProcess) -> bool:
     now = time.monotonic()
     return (
-        engine.alive
+        engine.quiet
         and engine.runs < RECYCLE_RUNS
         and now - engine.born < RECYCLE_S
         and now - engine.idle_since < _TRUST_IDLE_S

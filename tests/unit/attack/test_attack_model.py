@@ -1,0 +1,226 @@
+"""What an attack may be, how it is judged, and how attacks are found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastness.attack import registry, report, runner
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Outcome, Skip, Verdict
+from fastness.errors import BackendError, ConfigurationError
+from fastness.runs import Denial, DenialCode, OutcomeKind, RunResult
+from fastness.runs import Outcome as RunOutcome
+from fastness.tier import Guarantee
+
+Attempt = Callable[[Arena], Effect]
+
+
+def happened(arena: Arena) -> Effect:
+    return Effect(True, "it happened")
+
+
+def nothing(arena: Arena) -> Effect:
+    return Effect(False, "nothing happened", RunResult(outcome=RunOutcome(OutcomeKind.OK)))
+
+
+def impossible(arena: Arena) -> Effect:
+    raise Skip("not on this machine")
+
+
+def broken(arena: Arena) -> Effect:
+    raise BackendError("starting", "no room", "make some")
+
+
+def make(attack: Attempt = nothing, control: Attempt = happened, **more: Any) -> Attack:
+    fields: dict[str, Any] = {
+        "id": "family.name",
+        "claim": Claim(Guarantee.FS_CONFINED, "Nothing happens."),
+        "tiers": {"wasm": Expect(Layer.ABSENT)},
+        "attack": attack,
+        "control": control,
+    }
+    return Attack(**{**fields, **more})
+
+
+def judge(attack: Attack) -> Outcome:
+    return next(runner.run([attack], "wasm", None))  # type: ignore[arg-type]  # these attempts use no sandbox
+
+
+@pytest.mark.parametrize("name", ["", "family", ".name", "family."])
+def test_an_id_names_family_and_file(name: str) -> None:
+    """An id is family.name."""
+    with pytest.raises(ValueError, match=r"family\.name"):
+        make(id=name)
+
+
+def test_a_claim_is_a_sentence() -> None:
+    """What is claimed is said in a sentence, for the page of boundaries."""
+    with pytest.raises(ValueError, match="sentence"):
+        make(claim=Claim(Guarantee.FS_CONFINED, "nothing"))
+
+
+@pytest.mark.parametrize(
+    ("layer", "code"), [(Layer.WASI, None), (Layer.GUEST, None), (Layer.LIMIT, "absent"), (Layer.ABSENT, "absent")]
+)
+def test_codes_go_with_layers_that_record(layer: Layer, code: str | None) -> None:
+    """A layer that records denials has a code; no other has one."""
+    with pytest.raises(ValueError, match="denial code"):
+        Expect(layer, code)
+
+
+def test_held() -> None:
+    """No effect inside, the effect outside, for the stated reason: held."""
+    assert judge(make()).verdict is Verdict.HELD
+
+
+def test_an_escape_is_an_escape_whatever_the_control_does() -> None:
+    """An effect inside is an escape, also where the control had none."""
+    assert judge(make(attack=happened)).verdict is Verdict.ESCAPED
+    assert judge(make(attack=happened, control=nothing)).verdict is Verdict.ESCAPED
+
+
+def test_a_control_that_fails_proves_nothing() -> None:
+    """Without the effect outside, or with a control that cannot be tried, the attack is void."""
+    assert judge(make(control=nothing)).verdict is Verdict.VOID
+    assert judge(make(control=broken)).verdict is Verdict.VOID
+    assert judge(make(control=impossible)).verdict is Verdict.VOID
+
+
+def test_an_attack_that_cannot_be_tried() -> None:
+    """It skips for a stated reason; an error is unexpected, never held."""
+    skipped = judge(make(attack=impossible))
+    assert (skipped.verdict, skipped.detail) == (Verdict.SKIPPED, "not on this machine")
+    failed = judge(make(attack=broken))
+    assert failed.verdict is Verdict.UNEXPECTED
+    assert "make some" in failed.detail
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_only_two_verdicts_are_good(verdict: Verdict) -> None:
+    """Void and unexpected are as bad as an escape for the exit code."""
+    assert verdict.good is (verdict.value in ("held", "skipped"))
+
+
+def _refused(code: DenialCode, claimed: bool, kind: OutcomeKind = OutcomeKind.OK) -> Attempt:
+    row = Denial(capability="fs", operation="o", target="t", code=code, layer="wasi", claimed=claimed)
+    result = RunResult(outcome=RunOutcome(kind), denials=(row,))
+    return lambda arena: Effect(False, "refused", result)
+
+
+def test_the_stated_layer_must_be_the_one() -> None:
+    """A row with another code, or one that only the guest claims, is not what was stated: unexpected."""
+    tiers = {"wasm": Expect(Layer.WASI, "absent")}
+    assert judge(make(_refused(DenialCode.ABSENT, claimed=False), tiers=tiers)).verdict is Verdict.HELD
+    assert judge(make(_refused(DenialCode.ABSENT, claimed=True), tiers=tiers)).verdict is Verdict.UNEXPECTED
+    assert judge(make(_refused(DenialCode.WASI_REFUSED, claimed=False), tiers=tiers)).verdict is Verdict.UNEXPECTED
+    assert judge(make(nothing, tiers=tiers)).verdict is Verdict.UNEXPECTED
+
+
+def test_the_stated_outcome_must_be_the_one() -> None:
+    """A run that ended otherwise than stated is unexpected though nothing happened."""
+    tiers = {"wasm": Expect(Layer.LIMIT, outcomes=("timeout",))}
+    assert judge(make(nothing, tiers=tiers)).verdict is Verdict.UNEXPECTED
+    ended = _refused(DenialCode.ABSENT, claimed=False, kind=OutcomeKind.TIMEOUT)
+    found = judge(make(ended, tiers=tiers))
+    assert (found.verdict, found.stopped_by) == (Verdict.HELD, "limit: timeout")
+
+
+def test_other_tiers_are_left_out() -> None:
+    """An attack without an entry for a tier has no outcome there."""
+    assert list(runner.run([make()], "isolated", None)) == []  # type: ignore[arg-type]  # as in judge
+
+
+def test_quick_leaves_slow_ones_out() -> None:
+    """--quick skips what is slow, and says so."""
+    outcomes = list(runner.run([make(slow=True), make()], "wasm", None, quick=True))  # type: ignore[arg-type]
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.SKIPPED, Verdict.HELD]
+    assert "--quick" in outcomes[0].detail
+
+
+def test_the_summary_counts_escapes_even_at_none() -> None:
+    """A reader sees `0 escaped` rather than nothing."""
+    text = report.summary([judge(make()), judge(make(control=nothing))])
+    assert text == "2 attacks ran, each with its control: 0 escaped, 1 void, 1 held"
+
+
+def test_nothing_run_is_not_good() -> None:
+    """No attack at all proves nothing."""
+    assert report.to_dict([])["good"] is False
+
+
+def test_an_arena_cleans_up() -> None:
+    """Its secrets, its processes and its folder are gone after the attempt, also where that failed."""
+    with pytest.raises(ZeroDivisionError), Arena("wasm", None) as arena:  # type: ignore[arg-type]  # as in judge
+        victim = arena.victim()
+        folder = arena.folder
+        assert arena.secret_file.read_text() == arena.token
+        1 / 0  # noqa: B018  # the failure
+    assert not folder.exists()
+    assert victim.poll() is not None
+
+
+# the registry
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty corpus of another distribution."""
+    root = tmp_path / "others_corpus"
+    (root / "family").mkdir(parents=True)
+    for folder in (root, root / "family"):
+        (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    class Entry:
+        value = "others_corpus"
+
+    monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda group: [Entry()])
+    for name in [name for name in sys.modules if name.startswith("others_corpus")]:
+        del sys.modules[name]
+    return root
+
+
+_FILE = """
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+def attempt(arena): return Effect(False, "")
+ATTACK = Attack("{id}", Claim(Guarantee.FS_CONFINED, "It holds."), {{"wasm": Expect(Layer.ABSENT)}}, attempt, attempt)
+"""
+
+
+def test_attacks_of_other_distributions_are_found(package: Path) -> None:
+    """A package that an entry point names adds its attacks to the shipped ones."""
+    before = {attack.id for attack in registry.load()}
+    (package / "family" / "name.py").write_text(_FILE.format(id="family.name"))
+    assert {attack.id for attack in registry.load()} == before | {"family.name"}
+    assert [attack.id for attack in registry.select(("family",))] == ["family.name"]
+
+
+@pytest.mark.parametrize("text", ["", _FILE.format(id="family.other"), "ATTACK = 1"])
+def test_a_file_without_its_attack_is_refused(package: Path, text: str) -> None:
+    """A file that has no attack, or one under another name, is an error: it would silently not be run."""
+    (package / "family" / "name.py").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"family\.name"):
+        registry.load()
+
+
+def test_an_id_exists_once(package: Path) -> None:
+    """Another distribution cannot replace a shipped attack by a harmless one."""
+    shipped = registry.load()[0]
+    folder = package / shipped.family
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / f"{shipped.id.partition('.')[2]}.py").write_text(_FILE.format(id=shipped.id))
+    with pytest.raises(ConfigurationError, match="each id once"):
+        registry.load()
+
+
+def test_selecting_what_does_not_exist_is_an_error() -> None:
+    """A misspelt name must not pass as `all held`."""
+    with pytest.raises(ConfigurationError, match="--only"):
+        registry.select(("no-such-family",))
