@@ -39,7 +39,7 @@ class FakeBackend(Backend):
         self.staged: list[Staged] = []
         self.closed = False
 
-    async def probe(self) -> Probe:
+    async def probe(self, *, afresh: bool = False) -> Probe:
         """All guarantees of the tier but those that are lacking."""
         return Probe(
             backend=self.name,
@@ -115,7 +115,7 @@ HOSTILE: tuple[tuple[str, str, frozenset[OutcomeKind]], ...] = (
 )
 
 
-async def check_backend(make: Callable[[], Backend], *, wall_s: float = 1.0) -> list[str]:
+async def check_backend(make: Callable[[], Backend], *, wall_s: float = 3.0) -> list[str]:
     """
     Run every hostile program against a backend and check what it says; returns the faults, empty where there are none.
 

@@ -142,7 +142,8 @@ def test_a_module_is_inferred(tmp_path: Path) -> None:
     from fastness.attack.assemble import assemble
 
     text = """(module (import "wasi_snapshot_preview1" "fd_write" (func $w (param i32 i32 i32 i32) (result i32)))
-      (memory (export "memory") 1) (data (i32.const 16) "from wasm\\n") (data (i32.const 0) "\\10\\00\\00\\00\\0a\\00\\00\\00")
+      (memory (export "memory") 1)
+      (data (i32.const 16) "from wasm\\n") (data (i32.const 0) "\\10\\00\\00\\00\\0a\\00\\00\\00")
       (func (export "_start") (drop (call $w (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 64)))))"""
     wasm = assemble(text)
     (tmp_path / "a.wasm").write_bytes(wasm)
@@ -206,10 +207,15 @@ def test_files_are_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [("print('x'); 5", "ok"), ("1 / 0", "guest_error"), ("while True: pass", "timeout"), ("import socket; socket.socket()", "guest_error")],
-)  # fmt: skip
+    [
+        ("print('x'); 5", "ok"),
+        ("1 / 0", "guest_error"),
+        ("while True: pass", "timeout"),
+        ("import socket; socket.socket()", "guest_error"),
+    ],
+)
 def test_json_is_one_object(code: str, kind: str) -> None:
-    """With --json standard output is one object on one line, whatever the program did, and the exit code is the same."""
+    """With --json standard output is one object on one line, whatever the program did; the exit code stays."""
     done = fastness("run", "-c", code, "--timeout", "1", "--json")
     found = done.object()
     assert found["outcome"]["kind"] == kind  # type: ignore[index]  # an object in it

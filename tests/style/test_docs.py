@@ -10,6 +10,7 @@ import pytest
 
 import fastness
 import fastness.testing
+from fastness.attack import registry as registry_of_attacks
 from fastness.backends import registry
 from fastness.cli import exits
 from fastness.limits import GIB, KIB, MIB, RANGES, Limits
@@ -141,6 +142,19 @@ def test_every_guarantee_of_a_served_tier_has_a_boundary_and_an_attack() -> None
         cells = re.findall(r"^\| ([A-Z_]+) \|", (folder / page).read_text("utf-8"), re.MULTILINE)
         assert set(cells) <= {guarantee.value for guarantee in Guarantee}
         assert promised <= set(cells), page
+
+
+def test_the_attacks_named_behind_each_guarantee_are_those_of_the_corpus() -> None:
+    """The page on boundaries names, for each guarantee, exactly the shipped attacks that claim it."""
+    page = (ROOT / "docs" / "security" / "boundaries.md").read_text("utf-8")
+    part = section("The attacks behind each", page)
+    table = re.findall(r"^\| ([A-Z_]+) \| (.*) \|$", part, re.MULTILINE)
+    said = {name: set(re.findall(r"`([^`]+)`", ids)) for name, ids in table}
+    shipped: dict[str, set[str]] = {}
+    for attack in registry_of_attacks.load():
+        if attack.attack.__module__.startswith("fastness.attack.corpus."):
+            shipped.setdefault(attack.claim.guarantee.value, set()).add(attack.id)
+    assert said == shipped
 
 
 def test_speed_promises_are_those_of_the_benchmark() -> None:

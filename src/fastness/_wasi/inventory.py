@@ -34,7 +34,8 @@ class GuestInfo(NamedTuple):
     One guest as ``fastness guest list`` shows it.
 
     ``variant`` is ``full``, ``quick`` or empty; ``digest`` is the SHA-256 of its artefact; ``size_bytes`` is what its
-    native code takes, ``package_bytes`` the installed package that the artefact comes from; ``state`` is ``ready``, ``building``, ``absent`` or ``damaged``; ``note`` says more.
+    native code takes, ``package_bytes`` the installed package that the artefact comes from; ``state`` is ``ready``,
+    ``building``, ``absent`` or ``damaged``; ``note`` says more.
     """
 
     name: str

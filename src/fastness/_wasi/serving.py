@@ -44,15 +44,16 @@ class NotClean(Exception):
 def seeded(seed: int) -> Callable[[int], bytes]:
     """A reproducible stream of bytes: BLAKE2b in counter mode over the seed."""
     key = seed.to_bytes((seed.bit_length() + 8) // 8, "little", signed=True)[:64]
-    state = [0, b""]
+    block, rest = 0, b""
 
     def read(count: int) -> bytes:
-        data: Any = state[1]
+        nonlocal block, rest
+        data = rest
         while len(data) < count:
-            data += blake2b(state[0].to_bytes(16, "little"), key=key, digest_size=64).digest()  # type: ignore[attr-defined]
-            state[0] += 1  # type: ignore[operator]
-        state[1] = data[count:]
-        return bytes(data[:count])
+            data += blake2b(block.to_bytes(16, "little"), key=key, digest_size=64).digest()
+            block += 1
+        rest = data[count:]
+        return data[:count]
 
     return read
 

@@ -68,8 +68,12 @@ class Backend(abc.ABC):
     sandboxed: bool = True
 
     @abc.abstractmethod
-    async def probe(self) -> Probe:
-        """Find out by trying what holds here.  Bounded in time; cached by the caller."""
+    async def probe(self, *, afresh: bool = False) -> Probe:
+        """
+        Find out by trying what holds here.  Bounded in time; cached by the caller.
+
+        A backend may keep a verdict that cannot have changed; with ``afresh`` it tries again all the same.
+        """
 
     @abc.abstractmethod
     async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:

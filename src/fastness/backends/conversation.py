@@ -18,6 +18,7 @@ from fastness.runner.capture import HeadTail
 from fastness.runner.staging import check_path
 from fastness.runs import Changes, Denial, DenialCode, File, Files, Outcome, OutcomeKind, RunRequest, Usage
 from fastness.wire import messages as m
+from fastness.wire.payload import ClaimHead, GuestPayload, decode_claims, decode_payload
 
 if TYPE_CHECKING:
     from fastness.waiting import Limit, Waiting
@@ -219,19 +220,19 @@ def _report(
     engine: EngineProcess,
     queued: float,
 ) -> Report:
-    answer: m.GuestPayload | None = None
-    claims: tuple[m.ClaimHead, ...] = ()
+    answer: GuestPayload | None = None
+    claims: tuple[ClaimHead, ...] = ()
     exit_code: int | None = None
     if result is not None:
         payload, told = payload[: result.payload_len], payload[result.payload_len :]
-        claims = m.decode_claims(told) if told else ()
+        claims = decode_claims(told) if told else ()
         if result.ending == "refused":
             raise _refused(result)
         exit_code = result.exit_code
         # What the guest said is shown whatever came after, but only a return makes it an answer.
         if payload and result.ending in ("returned", "exit"):
             try:
-                answer = m.decode_payload(payload)
+                answer = decode_payload(payload)
             except GuestProtocolError as error:
                 kind, detail = OutcomeKind.PROTOCOL, str(error)
         if kind is None:
@@ -268,7 +269,7 @@ def _report(
             denials_dropped=(result.denials_dropped if result is not None else 0)
             + (answer.claims_dropped if answer is not None else 0),
         ),
-        layers=_layers(engine),
+        layers=layers_of(engine),
         state=result.session_state if result is not None else "lost",
     )
 
@@ -276,7 +277,7 @@ def _report(
 _INSIDE = {"fs_confined": "memory tree", "net_confined": "no sockets"}
 
 
-def _layers(engine: EngineProcess) -> dict[str, str]:
+def layers_of(engine: EngineProcess) -> dict[str, str]:
     """What this very engine has put on itself, under the guarantees' names; the guest's own walls come first."""
     return {
         name.upper(): f"{_INSIDE[name]}+{mechanism}" if name in _INSIDE else mechanism
@@ -293,7 +294,7 @@ def _refused(result: m.Result) -> Exception:
 
 
 def _outcome(
-    request: RunRequest, result: m.Result, answer: m.GuestPayload | None, exit_code: int | None
+    request: RunRequest, result: m.Result, answer: GuestPayload | None, exit_code: int | None
 ) -> tuple[OutcomeKind, str, int | None]:
     """Kind, detail and exit code of a run whose engine answered."""
     ending = result.ending
@@ -316,7 +317,7 @@ def _outcome(
     return _raised(answer, result)
 
 
-def _raised(answer: m.GuestPayload, result: m.Result) -> tuple[OutcomeKind, str, int | None]:
+def _raised(answer: GuestPayload, result: m.Result) -> tuple[OutcomeKind, str, int | None]:
     detail = f"{answer.error_type}: {answer.error_message}" if answer.error_message else answer.error_type
     if answer.error_type == "MemoryError":
         return OutcomeKind.MEMORY, detail, 1
@@ -339,7 +340,7 @@ def _capability(operation: str) -> str:
     return "net" if operation.startswith(("http", "dns", "net", "fetch")) else "wasi"
 
 
-def _denials(result: m.Result | None, claims: tuple[m.ClaimHead, ...]) -> tuple[Denial, ...]:
+def _denials(result: m.Result | None, claims: tuple[ClaimHead, ...]) -> tuple[Denial, ...]:
     rows: list[Any] = []
     if result is not None:
         rows += [

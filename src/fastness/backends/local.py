@@ -43,7 +43,7 @@ class LocalBackend(Backend):
     def __init__(self, waiting: Waiting) -> None:
         self._waiting = waiting
 
-    async def probe(self) -> Probe:
+    async def probe(self, *, afresh: bool = False) -> Probe:
         """Nothing is promised, so nothing is proven."""
         return Probe(backend=self.name, tier=Tier.MEDIATED.value)
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from fastness._wasi import compiler
 from fastness.backends import materials as stock
 from fastness.backends import wasm_probe
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
-from fastness.backends.conversation import converse
+from fastness.backends.conversation import converse, layers_of
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.pool import Pool
@@ -71,23 +72,25 @@ class WasmBackend(Backend):
         self._progress = progress
         self._background = build_in_background
         self._running: dict[EngineProcess, int] = {}
+        #: Every engine that may still be alive, whoever holds it, and how many are about to be.
+        self._live: set[EngineProcess] = set()
+        self._starting = 0
         self._known: dict[tuple[str, tuple[str, ...]], tuple[stock.Materials, float]] = {}
         self._closed = False
 
-    async def probe(self) -> Probe:
+    async def probe(self, *, afresh: bool = False) -> Probe:
         """Run the proofs of :mod:`fastness.backends.wasm_probe`, or take them from this boot's record."""
-        found = await self._waiting.call(wasm_probe.recorded)
-        return found if found is not None else await self.probe_afresh()
-
-    async def probe_afresh(self) -> Probe:
-        """Run the proofs, whatever was recorded."""
+        if not afresh:
+            found = await self._waiting.call(wasm_probe.recorded)
+            if found is not None:
+                return found
 
         async def run(request: RunRequest) -> Report:
             report = await self._run_once(request, Staged(), None, "full", time.monotonic())
             assert report is not None
             return report
 
-        verdict = await wasm_probe.probe(run, self.engine_pids, self._waiting)
+        verdict = await wasm_probe.probe(run, self.engine_pids, self._engine_layers, self._waiting)
         await self._waiting.call(partial(wasm_probe.record, verdict))
         return verdict
 
@@ -147,16 +150,16 @@ class WasmBackend(Backend):
             cancel.set()
             raise
         made = stock.Materials("wasi", "user", (digest,), compiled.fd, compiled.settings)
+        weakref.finalize(made, compiled.close)
         with self._lock:
             found = self._modules.setdefault(digest, made)
             if found is not made:
-                compiled.close()
                 return found
             while len(self._modules) > _MODULES_MAX:
                 _, old = self._modules.popitem(last=False)
+                # A run may be about to use it, so its descriptor is closed when the last one lets it go.
                 for key in [key for key, (held, _) in self._pools.items() if held is old]:
-                    self._pools.pop(key)[1].close()
-                os.close(old.module_fd)
+                    self._pools.pop(key)[1].retire()
         return made
 
     def _pool(self, materials: stock.Materials, tenant: str) -> Pool[EngineProcess]:
@@ -171,23 +174,35 @@ class WasmBackend(Backend):
 
             async def make() -> EngineProcess:
                 self._make_room()
-                engine = EngineProcess.spawn(materials.descriptors(), self._waiting)
+                try:
+                    engine = EngineProcess.spawn(materials.descriptors(), self._waiting)
+                    with self._lock:
+                        self._live.add(engine)
+                finally:
+                    with self._lock:
+                        self._starting -= 1
                 await engine.start(materials.runtime, {**materials.options("serve"), "idle_s": IDLE_S})
                 return engine
 
             pool: Pool[EngineProcess] = Pool(make, _usable, EngineProcess.close, self._slots)
             if found is not None:
-                found[1].close()
+                found[1].retire()
             self._pools[key] = (materials, pool)
             while len(self._pools) > _POOLS_MAX:
-                self._pools.popitem(last=False)[1][1].close()
+                self._pools.popitem(last=False)[1][1].retire()
             return pool
 
     def _make_room(self) -> None:
-        """Idle engines of other tenants and guests count too: the longest unused pool gives one up."""
+        """
+        Called before an engine is started, which it counts as one.
+
+        Idle engines of other tenants and guests count too: the longest unused pool gives its own up.
+        """
         with self._lock:
+            self._live = {engine for engine in self._live if engine.alive}
+            total = len(self._live) + self._starting
+            self._starting += 1
             idle = [pool for _, pool in self._pools.values() if pool.waiting]
-            total = sum(len(pool.waiting) for pool in idle) + len(self._running)
         if total >= self._engines and idle:
             min(idle, key=lambda pool: pool.used).close()
 
@@ -246,31 +261,35 @@ class WasmBackend(Backend):
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` engines waiting."""
         materials = await self._materials(request, "any", None)
-        await self._pool(materials, request.tenant).warm(count)
+        # More than may serve at once cannot wait at once.
+        await self._pool(materials, request.tenant).warm(min(count, self._engines))
 
     def cancel_all(self) -> None:
         """Ask every run in progress to end; each returns a result with the outcome ``cancelled``."""
         for engine, invoke in list(self._running.items()):
             engine.cancel(invoke)
 
+    def _engine_layers(self) -> dict[str, str]:
+        """What an engine that serves or waits has put on itself; empty where there is none."""
+        for engine in [*self._running, *(one for _, pool in list(self._pools.values()) for one in pool.waiting)]:
+            return layers_of(engine)
+        return {}
+
     def engine_pids(self) -> list[int]:
         """Processes that serve or wait now."""
-        waiting = [engine.pid for _, pool in self._pools.values() for engine in pool.waiting]
-        return waiting + [engine.pid for engine in self._running]
+        return [engine.pid for engine in list(self._live) if engine.alive]
 
     async def aclose(self) -> None:
         """End every engine."""
         self._closed = True
-        for engine in list(self._running):
+        for engine in list(self._live):
             # Its user sees the end of its stream and cleans up: sockets must not be closed under a waiting thread.
             engine.process.kill()
         with self._lock:
             pools = [pool for _, pool in self._pools.values()]
             self._pools.clear()
         for pool in pools:
-            pool.close()
-        for made in self._modules.values():
-            os.close(made.module_fd)
+            pool.retire()
         self._modules.clear()
 
 
@@ -297,7 +316,7 @@ def _told(report: Report | None, whole: RunRequest, request: RunRequest) -> Repo
     """Say so where it was the deadline, not the run's own time, that ended it."""
     if report is None or request is whole or report.outcome.kind is not OutcomeKind.TIMEOUT:
         return report
-    detail = f"the deadline of {whole.deadline:g} s passed"
+    detail = f"the deadline of {whole.deadline:.3g} s passed"
     return msgspec.structs.replace(report, outcome=msgspec.structs.replace(report.outcome, detail=detail))
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from fastness.waiting import Waiting
 
 Run = Callable[[RunRequest], Awaitable["Report"]]
+#: What engines that serve or wait have put on themselves, by guarantee.
+Layers = Callable[[], dict[str, str]]
 
 #: ``data/probe.wat`` assembled.
 PROBE_MODULE = base64.b85decode(
@@ -72,8 +74,9 @@ def _request(what: str, *args: str, module: bytes = PROBE_MODULE, **limits: floa
 class _Prover:
     """Collects proofs and failures."""
 
-    def __init__(self, run: Run, pids: Callable[[], list[int]]) -> None:
+    def __init__(self, run: Run, pids: Callable[[], list[int]], layers: Layers) -> None:
         self._run = run
+        self._engine_layers = layers
         self._pids = pids
         self.proofs: list[Proof] = []
         self.failures: list[ProbeFailure] = []
@@ -128,11 +131,11 @@ class _Prover:
             canary.write_text(secret)
             report = await self._run(_request("f", str(canary).lstrip("/")))
             held = report.exit_code == _ENOENT and secret.encode() not in report.stdout
-        walls = "+landlock+seccomp" if Guarantee.FS_CONFINED in outside else ""
+        walls = Guarantee.FS_CONFINED in outside
         self.note(
             Guarantee.FS_CONFINED,
             held and Guarantee.FS_CONFINED in outside,
-            f"memory tree{walls}",
+            self._engine_layers().get(Guarantee.FS_CONFINED, "memory tree"),
             "a file of this machine did not exist for the guest, and an engine could not open it either"
             if held and walls
             else f"guest errno {report.exit_code}; engine process {'held' if walls else 'could open files'}",
@@ -140,14 +143,14 @@ class _Prover:
         )
         report = await self._run(_request("n"))
         held = any(d.operation == "sock_send" and d.code is DenialCode.WASI_REFUSED for d in report.denials)
-        walls = "+netns+seccomp" if Guarantee.NET_CONFINED in outside else ""
+        walls = Guarantee.NET_CONFINED in outside
         self.note(
             Guarantee.NET_CONFINED,
-            held and bool(walls),
-            f"no sockets{walls}",
+            held and walls,
+            self._engine_layers().get(Guarantee.NET_CONFINED, "no sockets"),
             "a socket call was refused and recorded, and an engine could not connect either"
             if held and walls
-            else f"guest refused: {held}; engine process confined: {bool(walls)}",
+            else f"guest refused: {held}; engine process confined: {walls}",
             "run on Linux with seccomp",
         )
 
@@ -174,10 +177,10 @@ def _kind(report: Report) -> str:
     return report.outcome.kind.value
 
 
-async def probe(run: Run, pids: Callable[[], list[int]], waiting: Waiting) -> Probe:
+async def probe(run: Run, pids: Callable[[], list[int]], layers: Layers, waiting: Waiting) -> Probe:
     """Try everything, in at most a few seconds."""
     began = time.monotonic()
-    prover = _Prover(run, pids)
+    prover = _Prover(run, pids, layers)
     versions = {"kernel": platform.release(), "python": platform.python_version(), "machine": platform.machine()}
     observations: list[proof.Observation] = []
     try:
@@ -198,7 +201,13 @@ async def probe(run: Run, pids: Callable[[], list[int]], waiting: Waiting) -> Pr
             )
     for extra in sorted(outside - {p.guarantee for p in prover.proofs}):
         mine = [o for o in observations if o.guarantee.upper() == extra]
-        prover.proofs.append(Proof(extra, "seccomp and others", f"{len(mine)} attempts were refused"))
+        prover.proofs.append(
+            Proof(
+                extra,
+                "seccomp and others",
+                "1 attempt was refused" if len(mine) == 1 else f"{len(mine)} attempts were refused",
+            )
+        )
     proven = sorted({p.guarantee for p in prover.proofs} - {f.guarantee for f in prover.failures})
     return Probe(
         backend="wasmtime",

@@ -49,7 +49,7 @@ def probe_tier(tier: Tier) -> Probe:
     async def ask() -> Probe:
         backend = registry.make(tier)
         try:
-            return await backend.probe()
+            return await backend.probe(afresh=True)
         finally:
             await backend.aclose()
 

@@ -59,18 +59,21 @@ class Pool(Generic[T]):
 
     def release(self, guest: T, reusable: bool) -> None:
         """Give it back; one that is not reusable is ended."""
-        self._slots.release()
         self.used = time.monotonic()
         ending = [guest]
-        if reusable and not self._retired and self._usable(guest):
-            with self._lock:
-                self._idle.append(guest)
-                # Those at the cold end that nobody has needed for long go too.
-                ending = []
-                while len(self._idle) > 1 and not self._usable(self._idle[0]):
-                    ending.append(self._idle.pop(0))
-        for one in ending:
-            self._end(one)
+        try:
+            if reusable and not self._retired and self._usable(guest):
+                with self._lock:
+                    self._idle.append(guest)
+                    # Those at the cold end that nobody has needed for long go too.
+                    ending = []
+                    while len(self._idle) > 1 and not self._usable(self._idle[0]):
+                        ending.append(self._idle.pop(0))
+            for one in ending:
+                self._end(one)
+        finally:
+            # Last: whoever waits for the slot must find this guest waiting, or gone, and not start one too many.
+            self._slots.release()
 
     async def warm(self, count: int) -> None:
         """Have ``count`` guests waiting."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ def test_nothing_that_a_terminal_acts_on_is_left(text: str) -> None:
 def test_cutting_a_stream_changes_nothing(data: bytes, cuts: list[int]) -> None:
     """A stream shows the same text however its bytes are cut into pieces."""
     places = sorted({0, len(data), *(cut for cut in cuts if cut <= len(data))})
-    pieces = [data[start:end] for start, end in zip(places, places[1:], strict=False)]
+    pieces = [data[start:end] for start, end in itertools.pairwise(places)]
     assert _through(*pieces) == _through(data)
     assert not _ACTING & set(_through(*pieces))
 

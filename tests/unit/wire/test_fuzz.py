@@ -13,6 +13,7 @@ import house
 from fastness.errors import GuestProtocolError, HostProtocolError
 from fastness.wire import frames, values
 from fastness.wire import messages as m
+from fastness.wire.payload import decode_payload
 from fastness.wire.session import GuestSession, HostSession, State
 
 FOLDER = Path(__file__).parents[2] / "wire" / "golden"
@@ -98,7 +99,7 @@ def test_parser_and_decoder_alone(data: bytes) -> None:
                 continue
             if isinstance(message, m.Result):
                 try:
-                    m.decode_payload(frame.blob[message.stdout_len + message.stderr_len :])
+                    decode_payload(frame.blob[message.stdout_len + message.stderr_len :])
                 except GuestProtocolError:
                     continue
     except frames.FrameError:
@@ -147,7 +148,7 @@ def test_hostile_payloads_take_bounded_memory() -> None:
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             with contextlib.suppress(GuestProtocolError):
-                m.decode_payload(data)
+                decode_payload(data)
             assert tracemalloc.get_traced_memory()[1] - before < 100 << 20
     finally:
         tracemalloc.stop()

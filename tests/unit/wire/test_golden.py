@@ -11,6 +11,7 @@ import pytest
 from fastness.errors import ProtocolError
 from fastness.wire import frames
 from fastness.wire import messages as m
+from fastness.wire.payload import decode_payload
 from fastness.wire.session import GuestSession, HostSession, State
 
 FOLDER = Path(__file__).parents[2] / "wire" / "golden"
@@ -75,7 +76,7 @@ def test_the_golden_files_cover_every_message() -> None:
 def test_the_value_of_the_run_comes_back() -> None:
     """The payload inside a golden result restores every tag."""
     result, blob = golden.CONVERSATIONS["run"][4]
-    payload = m.decode_payload(blob[result.stdout_len + result.stderr_len :])
+    payload = decode_payload(blob[result.stdout_len + result.stderr_len :])
     want = golden.ODD_VALUE
     assert list(payload.value) == list(want)
     assert repr(payload.value) == repr(want)

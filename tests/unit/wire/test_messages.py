@@ -14,6 +14,7 @@ from fastness.errors import GuestProtocolError, HostProtocolError
 from fastness.runs import DenialCode
 from fastness.wire import frames, values
 from fastness.wire import messages as m
+from fastness.wire.payload import VALUE_REPR_CHARS, decode_payload
 
 
 def frame(message: m.Message, blob: bytes = b"") -> frames.Frame:
@@ -110,9 +111,9 @@ def test_a_long_field_name_does_not_fill_the_error() -> None:
 def test_a_payload_restores_its_value() -> None:
     """Tags in the value are undone, at its top as well as inside."""
     for value in (None, 5, 2**70, b"x", [b"x"], {"$": float("inf")}):
-        payload = m.decode_payload(b'{"kind":"ok","value":' + values.encode(value) + b"}")
+        payload = decode_payload(b'{"kind":"ok","value":' + values.encode(value) + b"}")
         assert payload.value == value
-    assert m.decode_payload(b'{"kind":"ok"}').value is None
+    assert decode_payload(b'{"kind":"ok"}').value is None
 
 
 def test_a_payload_has_room_for_the_largest_value() -> None:
@@ -120,7 +121,7 @@ def test_a_payload_has_room_for_the_largest_value() -> None:
     value: list[list[int]] = [[]] * (values.MAX_CONTAINERS - 1)
     claims = [{"operation": "socket.connect", "target": "x", "count": 1}] * m.ROWS_MAX
     data = b'{"kind":"ok","value":' + values.encode(value) + b',"claims":' + json.dumps(claims).encode() + b"}"
-    assert m.decode_payload(data).value == value
+    assert decode_payload(data).value == value
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_payload_has_room_for_the_largest_value() -> None:
         b'{"kind":"ok","value":' + b"[" * 500_000,
         b'{"kind":"ok","value":[' + b"{}," * 300_000 + b"0]}",
         b'{"kind":"ok","x":1}',
-        b'{"kind":"ok","value_repr":"' + b"x" * (m.VALUE_REPR_CHARS + 1) + b'"}',
+        b'{"kind":"ok","value_repr":"' + b"x" * (VALUE_REPR_CHARS + 1) + b'"}',
         b'{"kind":"exit","exit_code":4294967296}',
         b'{"kind":"ok","claims":[{"operation":"a","target":"b","count":0}]}',
         json.dumps({"kind": "ok", "claims": [{"operation": "a", "target": "b"}] * 65}).encode(),
@@ -144,7 +145,7 @@ def test_a_payload_has_room_for_the_largest_value() -> None:
 def test_a_bad_payload_is_the_guests_fault(data: bytes) -> None:
     """The payload is the most hostile part of all and has one error."""
     with pytest.raises(GuestProtocolError):
-        m.decode_payload(data)
+        decode_payload(data)
 
 
 @settings(deadline=None)
