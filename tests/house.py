@@ -109,6 +109,11 @@ class Leftovers:
         self._folders = set(_folders())
         self._mounts = set(_mounts())
         self._before = set(procs.descendants(os.getpid()))
+        self._above = {1}
+        above = os.getppid()
+        while above > 1:
+            self._above.add(above)
+            above = parent_of(above)
 
     def processes(self) -> list[str]:
         """Our children and theirs, and processes of ours whose parent has died; each with its command."""
@@ -119,11 +124,11 @@ class Leftovers:
         return [f"process {pid}: {command_of(pid)[:200]}" for pid in sorted(mine) if not self._is_meant(pid)]
 
     def _is_orphan(self, pid: int) -> bool:
-        """Of our package, started in our time, and adopted by the first process."""
+        """Of our package, started in our time, and adopted: by the first process, or by one above this that adopts."""
         command = command_of(pid)
         if "from fastness." not in command and "-m fastness" not in command:
             return False
-        return parent_of(pid) == 1 and (procs.start_time(pid) or 0) >= self._since
+        return parent_of(pid) in self._above and (procs.start_time(pid) or 0) >= self._since
 
     def _is_meant(self, pid: int) -> bool:
         """A background build and what it started: it outlives its command on purpose, within limits of its own."""

@@ -13,12 +13,15 @@ import msgspec
 
 from fastness.backends import registry
 from fastness.backends.base import Backend, BackendSession
-from fastness.errors import ConfigurationError
+from fastness.errors import ConfigurationError, meant
 from fastness.runner import request as requests
 from fastness.runner.runner import Runner, result
 from fastness.runs import RunRequest, RunResult
 from fastness.tier import Probe, Tier
 from fastness.waiting import LoopWaiting, Waiting
+
+#: Options that one execute of a session may have of its own.
+_PER_EXECUTE = frozenset({"timeout", "files", "stdin", "filename", "on_event"})
 
 
 def _check_count(name: str, value: Any, low: int, high: int) -> None:
@@ -51,7 +54,7 @@ class AsyncSandbox:
         unknown = sorted(set(defaults) - set(requests.OPTIONS))
         if unknown:
             allowed = ", ".join(("pool", "engines", *requests.OPTIONS))
-            raise ConfigurationError(unknown[0], defaults[unknown[0]], allowed)
+            raise ConfigurationError(unknown[0], defaults[unknown[0]], allowed + meant(unknown[0], requests.OPTIONS))
         _check_count("pool", pool, 0, 64)
         if engines is not None:
             _check_count("engines", engines, 1, 256)
@@ -102,6 +105,8 @@ class AsyncSandbox:
 
     async def warm(self, count: int | None = None) -> None:
         """Start guests ahead, with the sandbox's own defaults."""
+        if count is not None:
+            _check_count("count", count, 0, 256)
         await self._runner.warm(self._request("", {}), self._pool if count is None else count)
 
     def cancel(self) -> None:
@@ -152,6 +157,10 @@ class AsyncSession:
         """
         if self._session is None or self._with is None:
             raise ConfigurationError("session", "not open", "a session inside its with block")
+        other = sorted(set(options) - _PER_EXECUTE)
+        if other:
+            # The guest exists already: what decided how it was made cannot be another thing now.
+            raise ConfigurationError(other[0], options[other[0]], f"{', '.join(sorted(_PER_EXECUTE))} in an execute")
         request = self._sandbox._request(code, self._over(options))
         staged = await self._sandbox._runner.stage(request)
         report = await self._session.execute(request, staged, request.on_event)

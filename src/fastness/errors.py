@@ -7,6 +7,7 @@ Each message says what failed, whose fault it is, and the fix.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -25,8 +26,9 @@ class ConfigurationError(FastnessError):
         self.field = field
         self.value = value
         self.allowed = allowed
-        shown = _short(value)
-        super().__init__(f"{field}: {shown} is not accepted; allowed: {allowed}" if allowed else f"{field}: {shown}")
+        # A word that was typed is quoted, so that a text is not taken for a number; a sentence of ours is not.
+        shown = repr(value) if isinstance(value, str) and " " not in value and len(value) < 60 else _short(value)
+        super().__init__(f"{field} is not accepted: {shown}; allowed: {allowed}" if allowed else f"{field}: {shown}")
 
 
 class ManifestError(ConfigurationError):
@@ -68,7 +70,7 @@ class StagingError(FastnessError):
     def __init__(self, path: object, why: str) -> None:
         self.path = path
         self.why = why
-        super().__init__(f"cannot stage {_short(path)}: {why}. The caller's file list is at fault; nothing ran.")
+        super().__init__(f"cannot stage {_short(path)}: {why}; nothing ran. Check the path that was given.")
 
 
 class BackendError(FastnessError):
@@ -171,6 +173,14 @@ class PluginTimeout(PluginError):
 
 class HostBug(FastnessError):
     """An invariant of ours does not hold.  This should never happen: please report it."""
+
+
+def meant(given: object, known: Iterable[str]) -> str:
+    """A question with the known word that is close to what was given, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(given, list(known), 1) if isinstance(given, str) else []
+    return f". Did you mean {close[0]!r}?" if close else ""
 
 
 def _short(value: object) -> str:

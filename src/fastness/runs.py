@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import hashlib
+import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -161,7 +162,7 @@ class File:
         """
         path = Path(to)
         path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o644)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(self._data)
@@ -366,7 +367,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> str:
         """``to_dict`` as one line of JSON text."""
-        return msgspec.json.encode(self.to_dict()).decode()
+        # ASCII only: in a terminal even C1 and direction controls of a guest must stay text.
+        return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def _plain(value: Any) -> Any:
@@ -379,7 +381,7 @@ def _plain(value: Any) -> Any:
         return repr(value)[2:-1]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:
         # The interpreter refuses to print huge integers in decimal; hexadecimal has no such limit.
-        return str(value) if value.bit_length() < 10_000 else hex(value)
+        return str(value) if value.bit_length() < 2_000 else hex(value)
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fastness.api import AsyncSandbox, AsyncSession
+from fastness.errors import ConfigurationError
 from fastness.runs import RunResult
 from fastness.tier import Probe
 from fastness.waiting import ThreadWaiting, drive
@@ -77,9 +78,12 @@ class Session:
 
     def __init__(self, inner: AsyncSession) -> None:
         self._inner = inner
+        self._pid = os.getpid()
 
     def execute(self, code: str, **options: Any) -> RunResult:
         """Run code in the session's guest."""
+        if self._pid != os.getpid():
+            raise ConfigurationError("session", "of the parent process", "a session that this process opened itself")
         return drive(self._inner.execute(code, **options))
 
     def __enter__(self) -> Self:

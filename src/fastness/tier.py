@@ -8,7 +8,7 @@ import enum
 
 import msgspec
 
-from fastness.errors import ConfigurationError
+from fastness.errors import ConfigurationError, meant
 
 
 class Guarantee(enum.StrEnum):
@@ -65,7 +65,9 @@ class Tier(enum.StrEnum):
         try:
             return cls(str(name))
         except ValueError:
-            raise ConfigurationError("tier", name, ", ".join(t.value for t in cls)) from None
+            names = [tier.value for tier in cls]
+            allowed = f"{', '.join(names)}, auto, local{meant(name, (*names, 'auto', 'local'))}"
+            raise ConfigurationError("tier", name, allowed) from None
 
 
 _WORKER = frozenset(

@@ -12,7 +12,10 @@ import fastness
 
 @pytest.fixture(scope="session")
 def python_guest() -> None:
+    """The guest is built, and the tier proven, so that no test meets the engines that the proof leaves waiting."""
     wasm_support.require_python_guest()
+    with fastness.Sandbox(tier="wasm") as sandbox:
+        sandbox.probe()
 
 
 @pytest.fixture(scope="session")

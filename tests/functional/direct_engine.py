@@ -47,9 +47,9 @@ def is_the_image(box: fastness.Sandbox) -> bool:
 def lone_engine(box: fastness.Sandbox, runtime: str = "python") -> Iterator[EngineProcess]:
     """The one waiting engine of a sandbox, taken out of its pool for as long as the block lasts."""
     box.run("1", runtime=runtime)
-    (engine,) = idle_engines(box)
     backend: Any = box._inner._runner._backends["wasm"]
-    (pool,) = [pool for _, pool in backend._pools.values() if engine in pool.waiting]
+    (pool,) = [pool for key, (_, pool) in backend._pools.items() if key[0] == runtime]
+    (engine,) = pool.waiting
     assert drive(pool.acquire()) is engine
     try:
         yield engine

@@ -389,10 +389,9 @@ def test_cut_and_changed_modules(box: fastness.Sandbox, assemble: Any) -> None:
         for data in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :]):
             try:
                 result = box.run(module=data, timeout=5)
-            except fastness.ConfigurationError as error:
-                assert error.field == "module"
-            else:
-                assert result.outcome.kind in OutcomeKind
+            except fastness.ConfigurationError:
+                continue
+            assert result.outcome.kind in OutcomeKind
     assert box.run(module=whole).stdout == "hi"
 
 

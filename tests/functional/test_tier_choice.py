@@ -58,7 +58,7 @@ def test_order_of_choice(argument: str | None, variables: dict[str, str], expect
         (None, {"FASTNESS_RUNTIME": "python"}, "FASTNESS_RUNTIME"),
         (None, {"FASTNESS_RUNTIME": "WASM"}, "FASTNESS_RUNTIME"),
         (None, {"FASTNESS_RUNTIME": "local"}, "FASTNESS_RUNTIME"),
-        (None, {"FASTNESS_TIER": "strong"}, "tier"),
+        (None, {"FASTNESS_TIER": "strong"}, "FASTNESS_TIER"),
         (None, {"FASTNESS_TIER": "local"}, "FASTNESS_TIER"),
     ],
 )

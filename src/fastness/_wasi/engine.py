@@ -250,7 +250,11 @@ class EngineProcess:
                 self._refuse(head, f"the files do not fit the tree: {error}", "none")
                 return
             except binding.WasmtimeError as error:
-                self._refuse(head, str(error), "none", "memory")
+                # Either the memory that it asks for at once is too much, or its start function ended in a host call.
+                if "wasm backtrace" in str(error):
+                    self._refuse(head, "its start function ended", "none", "trap")
+                else:
+                    self._refuse(head, str(error), "none", "memory")
                 return
             except binding.Trap as trap:
                 self._refuse(head, trap.code, "none", "trap")

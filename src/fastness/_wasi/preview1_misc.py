@@ -173,7 +173,8 @@ class Misc(Paths):
         clock = self.clock
         if clock.frozen:
             if nanoseconds > 0:
-                clock.slept += nanoseconds
+                # No clock of the interface can tell more than 64 bits of nanoseconds.
+                clock.slept = min(clock.slept + nanoseconds, 1 << 62)
             self.wait(0.0)
             return
         end = clock.monotonic() + nanoseconds

@@ -46,6 +46,14 @@ class Talk(msgspec.Struct):
     reusable: bool
 
 
+class _CallbackRaised(BaseException):
+    """The caller's own callback raised; ``error`` is what comes out of the run."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
 class _Gathered:
     """What has come of a run so far: survives every way in which it may end."""
 
@@ -69,7 +77,11 @@ class _Gathered:
             raise GuestProtocolError("the engine sent more output than the run may write")
         (self.out if name == "stdout" else self.err).add(data)
         if sink is not None:
-            sink(name, data)
+            try:
+                sink(name, data)
+            except BaseException as error:  # noqa: BLE001  # whatever a callback raises is its caller's
+                # Carried past the handlers of our own errors, which it may look like.
+                raise _CallbackRaised(error) from None
 
     def artefact(self, message: m.Artefact, blob: bytes) -> None:
         self.file_room -= len(blob)
@@ -159,7 +171,11 @@ async def converse(
         engine.kill()
         kind, detail = OutcomeKind.PROTOCOL, str(error)
     except BackendError:
+        engine.kill()
         raise
+    except _CallbackRaised as raised:
+        await _cancel(engine, invoke, gathered, waiting)
+        raise raised.error from None
     except BaseException:
         # Cancelled, interrupted, or the caller's own callback raised: the guest must not outlive the call.
         await _cancel(engine, invoke, gathered, waiting)

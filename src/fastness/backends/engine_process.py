@@ -159,13 +159,16 @@ class EngineProcess:
     async def _send(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
+            sent = 0
             try:
                 sent = self._talk.send(view)
             except BlockingIOError:
-                await self._waiting.writable(self._talk)
-                continue
+                pass
             except OSError as error:
                 raise self._lost(str(error)) from None
+            if not sent:
+                # Waited for outside the handler: an interrupt there must not drag this along as its context.
+                await self._waiting.writable(self._talk)
             view = view[sent:]
 
     async def receive(self) -> tuple[m.GuestMessage, bytes]:
@@ -179,13 +182,17 @@ class EngineProcess:
                 raise
             if found is not None:
                 return found
+            data = None
             try:
                 data = self._talk.recv(_CHUNK)
             except BlockingIOError:
-                await self._waiting.readable(self._talk)
-                continue
+                pass
             except OSError as error:
                 raise self._lost(str(error)) from None
+            if data is None:
+                # As above: outside the handler.
+                await self._waiting.readable(self._talk)
+                continue
             if not data:
                 raise self._lost("")
             session.receive(data)

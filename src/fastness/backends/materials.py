@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.resources
 import json
+import logging
 import os
 import re
 import threading
@@ -32,6 +33,25 @@ _PRELOAD_MAX = 64
 _IMAGE_S = 240.0
 
 Progress = Callable[[builder.Progress], None]
+
+
+class Said:
+    """
+    Tells about long builds through the logger ``fastness`` where a caller has not asked for progress.
+
+    A first use may take minutes; without a word it would look like a hang.  One line for each stage.
+    """
+
+    def __init__(self) -> None:
+        self._stage = ""
+
+    def __call__(self, progress: builder.Progress) -> None:
+        """Take one step of a builder's progress."""
+        if progress.stage != self._stage and progress.estimate_s > 3 and progress.elapsed_s > 1:
+            self._stage = progress.stage
+            logging.getLogger("fastness").warning(
+                "%s, once: about %.0f s (`fastness guest build` does it ahead)", progress.message, progress.estimate_s
+            )
 
 
 class StubMet(Exception):
@@ -246,6 +266,8 @@ def _make_image(
         info["image"] = meta[0]
 
     cache.put(name, write, info)
+    if progress is not None:
+        progress(builder.Progress("ready", 0.0, 0.0, 0.0, 0.0, 0, f"{guest.name} is ready"))
     # What other boot code made will not be asked for again.
     inventory.prune_images(cache, guest, made_by)
 

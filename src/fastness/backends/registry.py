@@ -35,7 +35,12 @@ def resolve(argument: str | None, variables: dict[str, str]) -> str:
     if named:
         if named == "local":
             raise ConfigurationError("FASTNESS_TIER", named, 'a tier; the unsandboxed fallback needs tier="local" too')
-        return named if named == "auto" else Tier.parse(named).value
+        if named == "auto":
+            return named
+        try:
+            return Tier.parse(named).value
+        except ConfigurationError as error:
+            raise ConfigurationError("FASTNESS_TIER", error.value, error.allowed) from None
     word = variables.get("FASTNESS_RUNTIME")
     if word:
         if word not in RUNTIME_WORDS:
@@ -49,7 +54,7 @@ def unavailable(tier: Tier) -> TierUnavailable:
     failure = ProbeFailure(
         guarantee="all",
         cause=f"this version of Fastness has no backend for the tier {tier.value!r}",
-        remedy="use tier='wasm'",
+        remedy="use the tier wasm",
     )
     return TierUnavailable(tier.value, (failure,))
 

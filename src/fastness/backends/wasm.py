@@ -77,6 +77,7 @@ class WasmBackend(Backend):
         self._starting = 0
         self._known: dict[tuple[str, tuple[str, ...]], tuple[stock.Materials, float]] = {}
         self._closed = False
+        self._sessions: set[_Session] = set()
 
     async def probe(self, *, afresh: bool = False) -> Probe:
         """Run the proofs of :mod:`fastness.backends.wasm_probe`, or take them from this boot's record."""
@@ -131,8 +132,10 @@ class WasmBackend(Backend):
             pool.retire()
 
     def _reporter(self, sink: Sink | None) -> stock.Progress | None:
-        if self._progress is not None or sink is None:
+        if self._progress is not None:
             return self._progress
+        if sink is None:
+            return stock.Said()
         return lambda progress: sink("progress", progress._asdict())
 
     async def _module(self, request: RunRequest) -> stock.Materials:
@@ -165,6 +168,8 @@ class WasmBackend(Backend):
     def _pool(self, materials: stock.Materials, tenant: str) -> Pool[EngineProcess]:
         key = (materials.runtime, materials.variant, materials.preload, tenant)
         with self._lock:
+            if self._closed:
+                raise BackendError("running", "the sandbox is closed", "make a new one")
             found = self._pools.get(key)
             if found is not None and found[0] is materials:
                 self._pools.move_to_end(key)
@@ -184,7 +189,7 @@ class WasmBackend(Backend):
                 await engine.start(materials.runtime, {**materials.options("serve"), "idle_s": IDLE_S})
                 return engine
 
-            pool: Pool[EngineProcess] = Pool(make, _usable, EngineProcess.close, self._slots)
+            pool: Pool[EngineProcess] = Pool(make, _usable, EngineProcess.close, self._slots, self._engines)
             if found is not None:
                 found[1].retire()
             self._pools[key] = (materials, pool)
@@ -234,6 +239,8 @@ class WasmBackend(Backend):
         reusable = False
         try:
             self._running[engine] = engine.next_id()
+            if self._closed:
+                raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
             whole, request = request, _until(request, began)
             queued = time.monotonic() - began
             talk = await converse(
@@ -256,7 +263,9 @@ class WasmBackend(Backend):
         materials = await self._language(request, want, None)
         pool = self._pool(materials, request.tenant)
         engine = await pool.acquire()
-        return _Session(self, pool, engine)
+        session = _Session(self, pool, engine)
+        self._sessions.add(session)
+        return session
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` engines waiting."""
@@ -344,19 +353,23 @@ class _Session(BackendSession):
         self._opened = False
         self._ended = False
         self._lost = False
+        self._busy = False
 
     async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         if self._ended:
             raise BackendError("executing in a session", "the session is closed", "open a new one")
+        if self._busy:
+            raise ConfigurationError("session", "busy with another execute", "one execute at a time")
         if self._lost:
             return Report(
-                outcome=Outcome(OutcomeKind.CRASHED, "the session's state was lost by an earlier run"), state="lost"
+                outcome=Outcome(OutcomeKind.CRASHED, "an earlier run lost the session's state; open a new session"),
+                state="lost",
             )
         engine = self._engine
         invoke = engine.next_id()
         self._backend._running[engine] = invoke
         operation = "execute" if self._opened else "open"
-        self._lost = True
+        self._lost = self._busy = True
         try:
             talk = await converse(engine, self._backend._waiting, invoke, request, staged, sink, operation, session=1)
             self._opened = True
@@ -370,10 +383,12 @@ class _Session(BackendSession):
             self._lost = not engine.alive
             raise
         finally:
+            self._busy = False
             self._backend._running.pop(engine, None)
 
     async def aclose(self) -> None:
         if not self._ended:
             self._ended = True
+            self._backend._sessions.discard(self)
             # The engine has held this session's secrets; ending it is the simplest way to be sure of all of them.
             self._pool.release(self._engine, False)

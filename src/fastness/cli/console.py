@@ -69,11 +69,10 @@ def size(count: float) -> str:
 
 def denial_table(denials: tuple[Denial, ...], dropped: int = 0) -> Any:
     """What was refused, one row for each thing; rows that the guest itself reported say so."""
-    made = table("refused", "operation", "target", "why", "by", "times", wrap=("target",))
+    made = table("operation", "target", "why", "by", "times", wrap=("target",))
     for row in denials:
-        by = f"{row.layer} (claimed)" if row.claimed else row.layer
+        by = "guest (claimed)" if row.claimed else row.layer
         made.add_row(
-            one_line(row.capability, 20),
             one_line(row.operation, 40),
             one_line(row.target),
             row.code.value,
@@ -81,7 +80,7 @@ def denial_table(denials: tuple[Denial, ...], dropped: int = 0) -> Any:
             str(row.count),
         )
     if dropped:
-        made.add_row("...", "", f"{dropped} more were counted and not kept", "", "", "")
+        made.add_row("...", f"{dropped} more were counted and not kept", "", "", "")
     return made
 
 

@@ -4,6 +4,7 @@ Entry point of the ``fastness`` command.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -70,6 +71,11 @@ def _guarded(arguments: list[str]) -> int:
         return exits.CANCELLED
     except BrokenPipeError:
         return exits.OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        err(f"the output cannot be written: {error.strerror}.  Free space on the device that it goes to.")
+        return exits.BROKEN
     except Exception:  # noqa: BLE001  # shown with its traceback, as our bug
         import traceback
 

@@ -132,6 +132,10 @@ class _Interrupts:
 
 
 def _report(result: RunResult, folder: Path | None, *, as_json: bool) -> int:
+    if as_json:
+        # Before anything is saved: what a guest calls its files must not cost the caller the result.
+        sys.stdout.write(result.to_json() + "\n")
+        sys.stdout.flush()
     saved: list[Path] = []
     if folder is not None:
         try:
@@ -143,8 +147,6 @@ def _report(result: RunResult, folder: Path | None, *, as_json: bool) -> int:
                 "make the folder writable, or name another",
             ) from error
     if as_json:
-        sys.stdout.write(result.to_json() + "\n")
-        sys.stdout.flush()
         return exits.of_outcome(result.outcome.kind)
     if result.denials or result.usage.denials_dropped:
         stderr_console().print(denial_table(result.denials, result.usage.denials_dropped))

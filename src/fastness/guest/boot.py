@@ -305,6 +305,8 @@ def turn() -> None:
             _stderr.write("MemoryError: the run needed more memory than its limit allows\n")
         except BaseException as error:  # noqa: BLE001  # whatever user code raises is its answer
             name, message = _describe(error)
+            if name == "MemoryError":
+                name = "__main__.MemoryError"  # the real one is handled above
             fields = {"kind": "exception", "error_type": name, "error_message": message}
             if isinstance(error, OSError) and isinstance(error.errno, int) and abs(error.errno) < 1 << 31:
                 fields["errno"] = error.errno

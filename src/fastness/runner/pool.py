@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from fastness.errors import BackendError
 from fastness.waiting import Slots
 
 T = TypeVar("T")
@@ -28,7 +29,9 @@ class Pool(Generic[T]):
         usable: Callable[[T], bool],
         end: Callable[[T], None],
         slots: Slots,
+        size: int = 64,
     ) -> None:
+        self._size = size
         self._make = make
         self._usable = usable
         self._end = end
@@ -48,7 +51,11 @@ class Pool(Generic[T]):
                 if self._usable(guest):
                     return guest
                 self._end(guest)
-            return await self._make()
+            guest = await self._make()
+            if self._retired:
+                self._end(guest)
+                raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
+            return guest
         except BaseException:
             self._slots.release()
             raise
@@ -79,7 +86,8 @@ class Pool(Generic[T]):
         """Have ``count`` guests waiting."""
         ready: list[T] = []
         try:
-            while len(ready) < count:
+            # No more than there are slots: waiting for one more while holding all of them would never end.
+            while len(ready) < min(count, self._size):
                 ready.append(await self.acquire())
         finally:
             for guest in ready:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fastness.errors import ConfigurationError
+from fastness.errors import ConfigurationError, meant
 from fastness.limits import Limits, parse_size
 from fastness.runs import RunRequest
 
@@ -44,7 +44,9 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     merged: dict[str, Any] = {**defaults, **{name: value for name, value in options.items() if value is not None}}
     unknown = sorted(set(merged) - set(OPTIONS))
     if unknown:
-        raise ConfigurationError(unknown[0], merged[unknown[0]], f"one of the options {', '.join(OPTIONS)}")
+        raise ConfigurationError(
+            unknown[0], merged[unknown[0]], f"one of {', '.join(OPTIONS)}{meant(unknown[0], OPTIONS)}"
+        )
     fields: dict[str, Any] = {"limits": _limits(options, _limits(defaults, Limits()))}
     fields.update(_what(code, merged))
     fields["args"] = _texts("args", merged.get("args", ()))
@@ -87,7 +89,7 @@ def _what(code: Any, merged: Mapping[str, Any]) -> dict[str, Any]:
     what = present[0]
     runtime = merged.get("runtime")
     if runtime is not None and runtime not in RUNTIMES:
-        raise ConfigurationError("runtime", runtime, ", ".join(RUNTIMES))
+        raise ConfigurationError("runtime", runtime, ", ".join(RUNTIMES) + meant(runtime, RUNTIMES))
     if what == "command":
         if runtime not in (None, "command"):
             raise ConfigurationError("runtime", runtime, "command, where a command is given")
@@ -109,7 +111,7 @@ def _entry(entry: Any, runtime: str | None) -> dict[str, Any]:
     """A host file whose content is the code or the module."""
     from fastness.runner.staging import read_file
 
-    if not isinstance(entry, (str, os.PathLike)):
+    if not isinstance(entry, (str, os.PathLike)) or not isinstance(os.fspath(entry), str):
         raise ConfigurationError("entry", entry, "the path of a file")
     path = Path(entry)
     runtime = runtime or _ENTRY_SUFFIX.get(path.suffix.lower())
@@ -187,9 +189,13 @@ def _limits(given: Mapping[str, Any], limits: Limits) -> Limits:
 
 
 def _seconds(field: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    try:
+        number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
         raise ConfigurationError(field, value, "seconds as a finite number")
-    return float(value)
+    return number
 
 
 def _texts(field: str, values: Any) -> tuple[str, ...]:
@@ -267,7 +273,7 @@ def _preopens(preopens: Any) -> tuple[str, ...]:
 def _tenant(tenant: Any) -> str:
     if not isinstance(tenant, str) or not tenant or len(tenant) > 256:
         raise ConfigurationError("tenant", tenant, "a text of 1 to 256 characters")
-    return tenant
+    return _text("tenant", tenant)
 
 
 def _seed(seed: Any) -> int | None:

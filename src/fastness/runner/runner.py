@@ -75,6 +75,9 @@ class Runner:
         probe = self._probes.get(tier)
         if probe is None:
             probe = await found.probe()
+            if self._closed:
+                await found.aclose()
+                raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
             self._probes[tier] = probe
         return found, probe
 

@@ -171,7 +171,11 @@ def stage_folder(folder: str | os.PathLike[str], *, max_bytes: int, max_files: i
                 target = os.path.realpath(shown)
                 if not target.startswith(os.path.join(os.path.realpath(root), "")):
                     raise StagingError(shown, "it is a symbolic link that leads out of the folder")
-                data = read_file(target, room)
+                try:
+                    data = read_file(target, room)
+                except StagingError as error:
+                    # Under the name that the caller can see.
+                    raise StagingError(shown, f"it leads to {os.path.basename(target)}: {error.why}") from None
                 room -= len(data)
                 found[relative] = data
                 continue

@@ -1,0 +1,288 @@
+"""The two ways of waiting keep the same promises: limits nest, shields hold, interrupts and cancellation come out."""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from fastness.errors import HostBug
+from fastness.waiting import LoopWaiting, ThreadWaiting, Waiting, drive
+
+Scenario = Callable[[Waiting, socket.socket], Awaitable[Any]]
+
+
+@pytest.fixture(params=["thread", "loop"])
+def play(request: pytest.FixtureRequest, pair: tuple[socket.socket, socket.socket]) -> Callable[[Scenario], Any]:
+    """Runs a scenario in one of the two ways, with a socket on which nothing comes."""
+
+    def run(scenario: Scenario) -> Any:
+        if request.param == "thread":
+            return drive(scenario(ThreadWaiting(), pair[0]))  # type: ignore[arg-type]  # they are coroutines
+        return anyio.run(scenario, LoopWaiting(), pair[0])
+
+    return run
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two connected sockets that do not block."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        yield ours, theirs
+
+
+def test_a_limit(play: Callable[[Scenario], Any]) -> None:
+    """A wait past its limit ends in TimeoutError, not before it."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> float:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError), waiting.limit(0.05):
+            await waiting.readable(sock)
+        return time.monotonic() - began
+
+    assert play(scenario) >= 0.05
+
+
+def test_no_limit_reached(play: Callable[[Scenario], Any], pair: tuple[socket.socket, socket.socket]) -> None:
+    """What is there is had at once, under a limit or under none."""
+    pair[1].send(b"x")
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> bytes:
+        with waiting.limit(None), waiting.limit(math.inf), waiting.limit(60):
+            await waiting.writable(sock)
+            await waiting.readable(sock)
+            return sock.recv(9)
+
+    assert play(scenario) == b"x"
+
+
+@pytest.mark.parametrize(("outer", "inner", "where"), [(0.05, 60, "outer"), (60, 0.05, "inner"), (None, 0.05, "inner")])
+def test_limits_nest(play: Callable[[Scenario], Any], outer: float | None, inner: float, where: str) -> None:
+    """The earliest limit is the one that ends the wait, and the error comes out of its own block."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> str:
+        try:
+            with waiting.limit(outer):
+                try:
+                    with waiting.limit(inner):
+                        await waiting.readable(sock)
+                except TimeoutError:
+                    return "inner"
+        except TimeoutError:
+            return "outer"
+        return "neither"
+
+    assert play(scenario) == where
+
+
+def test_a_shield_keeps_outer_limits_out(play: Callable[[Scenario], Any]) -> None:
+    """Inside a shield only its own limit counts; outside it the outer one does again."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> list[str]:
+        seen = []
+        try:
+            with waiting.limit(0.02):
+                try:
+                    await waiting.readable(sock)
+                finally:
+                    try:
+                        with waiting.limit(0.05, shield=True):
+                            await waiting.readable(sock)
+                    except TimeoutError:
+                        seen.append("inner")
+        except TimeoutError:
+            seen.append("outer")
+        return seen
+
+    assert play(scenario) == ["inner", "outer"]
+
+
+def test_extending(play: Callable[[Scenario], Any]) -> None:
+    """A limit can be moved out and never in."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> float:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError), waiting.limit(0.01) as limit:
+            limit.extend(0.1)
+            limit.extend(0.001)
+            await waiting.readable(sock)
+        return time.monotonic() - began
+
+    assert play(scenario) >= 0.1
+
+
+def test_other_errors_come_out(play: Callable[[Scenario], Any]) -> None:
+    """A limit changes nothing about an error of its block, though it be late."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> None:
+        with waiting.limit(0.001):
+            time.sleep(0.01)  # noqa: ASYNC251  # late on purpose
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        play(scenario)
+
+
+def test_calls(play: Callable[[Scenario], Any]) -> None:
+    """A blocking function's result and its errors come back."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> list[Any]:
+        def fail() -> None:
+            raise ValueError("x")
+
+        with pytest.raises(ValueError, match="x"):
+            await waiting.call(fail)
+        return [await waiting.call(lambda: 42)]
+
+    assert play(scenario) == [42]
+
+
+def test_slots(play: Callable[[Scenario], Any]) -> None:
+    """As many as there are; one more waits no longer than the limit, and has taken none then."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> str:
+        slots = waiting.slots(2)
+        await slots.acquire()
+        await slots.acquire()
+        with pytest.raises(TimeoutError), waiting.limit(0.02):
+            await slots.acquire()
+        slots.release()
+        with waiting.limit(5):
+            await slots.acquire()
+        return "ok"
+
+    assert play(scenario) == "ok"
+
+
+def test_limits_belong_to_their_thread() -> None:
+    """One object serves many threads; a limit of one is none of another's."""
+    waiting = ThreadWaiting()
+    seen: list[Any] = []
+
+    def other() -> None:
+        seen.append(waiting.next_limit())
+
+    with waiting.limit(0.01):
+        assert waiting.next_limit() is not None
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert seen == [None]
+    assert waiting.next_limit() is None
+
+
+def test_limits_are_gone_after_an_error() -> None:
+    """Whatever comes out of a block takes its limit with it."""
+    waiting = ThreadWaiting()
+    for error in (KeyboardInterrupt, ValueError):
+        with pytest.raises(error), waiting.limit(1), waiting.limit(2):
+            raise error
+        assert waiting.next_limit() is None
+
+
+def test_a_slot_given_from_another_thread() -> None:
+    """A thread that waits for a slot gets the one that another gives back."""
+    waiting = ThreadWaiting()
+    slots = waiting.slots(1)
+    drive(slots.acquire())  # type: ignore[arg-type]  # a coroutine
+    threading.Timer(0.05, slots.release).start()
+
+    async def wait() -> str:
+        with waiting.limit(10):
+            await slots.acquire()
+        return "had"
+
+    assert drive(wait()) == "had"
+
+
+def test_driving_something_that_suspends() -> None:
+    """A coroutine that needs a loop is a bug of ours, told at once; its clean-up has run."""
+    cleaned = []
+
+    async def wrong() -> None:
+        try:
+            await _Suspend()
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(HostBug):
+        drive(wrong())
+    assert cleaned == [True]
+
+
+class _Suspend:
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+def test_driving_returns_and_raises() -> None:
+    """The value or the error of the coroutine is that of the call."""
+
+    async def good() -> int:
+        return 3
+
+    async def bad() -> int:
+        raise LookupError("x")
+
+    assert drive(good()) == 3
+    with pytest.raises(LookupError, match="x"):
+        drive(bad())
+
+
+def test_cancellation_reaches_a_shielded_wait_only_after_it() -> None:
+    """On a loop a cancelled task still finishes what it does under a shield."""
+    seen: list[str] = []
+
+    async def main() -> None:
+        waiting = LoopWaiting()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await anyio.lowlevel.checkpoint()
+            finally:
+                with waiting.limit(5, shield=True):
+                    await waiting.call(lambda: seen.append("under the shield"))
+        seen.append(f"cancelled {scope.cancelled_caught}")
+
+    anyio.run(main)
+    assert seen == ["under the shield", "cancelled True"]
+
+
+def test_a_wait_of_a_fraction_of_a_millisecond_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is rounded up for poll, so that a thread does not poll a hundred times for the last bit."""
+    polls = [0]
+    real = select.poll
+
+    class Counting:
+        def __init__(self) -> None:
+            self._poll = real()
+
+        def register(self, *args: Any) -> None:
+            self._poll.register(*args)
+
+        def poll(self, *args: Any) -> Any:
+            polls[0] += 1
+            return self._poll.poll(*args)
+
+    monkeypatch.setattr("fastness.waiting.select.poll", Counting)
+    waiting = ThreadWaiting()
+    ours, theirs = socket.socketpair()
+
+    async def wait() -> None:
+        with waiting.limit(0.0205):
+            await waiting.readable(ours)
+
+    with ours, theirs, pytest.raises(TimeoutError):
+        drive(wait())
+    assert polls[0] <= 3
