@@ -151,7 +151,7 @@ class AsyncSession:
 
     async def execute(self, code: str, **options: Any) -> RunResult:
         """
-        Run code in the session's guest.  Options are those of ``AsyncSandbox.run``.
+        Run code in the session's guest.  ``timeout``, ``files``, ``stdin``, ``filename`` and ``on_event`` may be given.
 
         Files given to the session, or to its sandbox, are put in once, before the first execute.
         """

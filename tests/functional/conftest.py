@@ -14,6 +14,11 @@ import fastness
 def python_guest() -> None:
     """The guest is built, and the tier proven, so that no test meets the engines that the proof leaves waiting."""
     wasm_support.require_python_guest()
+    prove()
+
+
+def prove() -> None:
+    """Have the proof made, and recorded, by a sandbox of its own; where it is recorded this costs nothing."""
     with fastness.Sandbox(tier="wasm") as sandbox:
         sandbox.probe()
 
@@ -28,5 +33,6 @@ def box(python_guest: None) -> Iterator[fastness.Sandbox]:
 @pytest.fixture
 def own_box(python_guest: None) -> Iterator[fastness.Sandbox]:
     """A sandbox of the test's own, whose engines it may count and kill."""
+    prove()
     with fastness.Sandbox(tier="wasm", engines=2, timeout=20) as sandbox:
         yield sandbox

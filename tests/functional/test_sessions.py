@@ -154,9 +154,11 @@ def test_a_lost_guest(
     runtime: str, code: str, options: dict[str, Any], kind: OutcomeKind, box: fastness.Sandbox
 ) -> None:
     """Where the guest had to be ended, this result and every later one say ``lost``, and nothing more runs."""
-    with box.session(runtime=runtime) as session:
+    own = {name: options[name] for name in options if name == "timeout"}
+    whole = {name: options[name] for name in options if name not in own}
+    with box.session(runtime=runtime, **whole) as session:
         assert session.execute("1").state == "kept"
-        result = session.execute(code, **options)
+        result = session.execute(code, **own)
         assert (result.outcome.kind, result.state) == (kind, "lost")
         for _ in range(2):
             after = session.execute("print('ran')" if runtime == "python" else "console.log('ran')")
@@ -232,6 +234,16 @@ def test_files_that_cannot_be_put_in(box: fastness.Sandbox) -> None:
             session.execute("x = 2", nonsense=1)
         result = session.execute("x")
         assert (result.value, result.state) == (1, "kept")
+
+
+@pytest.mark.parametrize("options", [{"memory": "1M"}, {"limits": {"files": 1}}, {"env": {"A": "1"}}, {"seed": 1}])
+def test_what_the_guest_was_made_with_stays(options: dict[str, Any], box: fastness.Sandbox) -> None:
+    """An option that decided how the guest was made is refused for one execute; nothing ran and the state is kept."""
+    with box.session() as session:
+        session.execute("x = 1")
+        with pytest.raises(fastness.ConfigurationError):
+            session.execute("x = 2", **options)
+        assert session.execute("x").value == 1
 
 
 def test_events(box: fastness.Sandbox) -> None:
@@ -379,3 +391,33 @@ def test_a_waiting_sandbox_is_not_starved(own_box: fastness.Sandbox) -> None:
         result = own_box.run("1", deadline=0.3)
         assert result.outcome.kind is OutcomeKind.TIMEOUT
     assert own_box.run("2").value == 2
+
+
+def test_closing_the_sandbox_under_a_session(own_box: fastness.Sandbox) -> None:
+    """Closing ends every engine, a session's too; the session says that it is lost."""
+    before = engines_of(os.getpid())
+    with own_box.session() as session:
+        session.execute("x = 1")
+        own_box.close()
+        assert eventually(lambda: all(gone(pid) for pid in engines_of(os.getpid()) - before), 2)
+        try:
+            assert session.execute("x").state == "lost"
+        except fastness.FastnessError:
+            pass
+    assert engines_of(os.getpid()) == before
+
+
+def test_engines_of_sessions_count(python_guest: None) -> None:
+    """A session that does nothing still has its engine, so that other tenants' idle ones make room beside it."""
+    before = engines_of(os.getpid())
+    with fastness.Sandbox(tier="wasm", engines=2) as box, box.session() as session:
+        for tenant in ("ann", "bob", "eve"):
+            assert box.run("1", tenant=tenant).outcome.ok
+            assert len(engines_of(os.getpid()) - before) <= 2
+        assert session.execute("2").value == 2
+
+
+def test_more_warm_than_may_be(python_guest: None) -> None:
+    """A pool larger than the number of engines is as many as there may be, and does not wait for ever."""
+    with fastness.Sandbox(tier="wasm", pool=8, engines=2) as box:
+        assert box.run("1").value == 1
