@@ -4,12 +4,17 @@ Rules of the whole suite: nothing may be left behind, and in continuous integrat
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import house
+
+# A shell starts background jobs with interrupts ignored, and children inherit that; tests that interrupt need them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 pytest_plugins = ["pytester"]
 

@@ -252,7 +252,8 @@ def _make_image(
     estimate = 1.0 + 3.0 * len(materials.preload)
     shown = ", ".join(materials.preload) or "no modules"
     if progress is not None:
-        progress(builder.Progress("image", 0, estimate, 0, estimate, 110 << 20, f"memory image with {shown}"))
+        disk = (3 if materials.runtime == "javascript" else 110 if materials.preload else 40) << 20
+        progress(builder.Progress("image", 0, estimate, 0, estimate, disk, f"memory image with {shown}"))
     meta: list[str] = []
     guest = guests.get(materials.runtime)
     made_by = _boot_digest(materials.runtime)
