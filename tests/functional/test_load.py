@@ -48,17 +48,18 @@ _LIGHT = (
 def test_a_thousand_runs(own_box: fastness.Sandbox, fresh: bool) -> None:
     """After 1,000 runs the engine's memory, mappings and descriptors, and the caller's, are where they were."""
     runs = 1000 if not fresh else 300
-    for code in _LIGHT * 10:
+    for code in _LIGHT * 30:
         own_box.run(code, fresh=fresh)
     backend: Any = own_box._inner._runner._backends["wasm"]
-    (pid,) = [engine.pid for _, pool in backend._pools.values() for engine in pool.waiting if engine.runs >= 60]
+    (pid,) = [engine.pid for _, pool in backend._pools.values() for engine in pool.waiting if engine.runs >= 180]
     gc.collect()
     before, mine = measures(pid), measures(os.getpid())
     for count in range(runs):
         own_box.run(_LIGHT[count % len(_LIGHT)], fresh=fresh)
     gc.collect()
     after, mine_after = measures(pid), measures(os.getpid())
-    assert after[0] - before[0] < 2000, "KiB of the engine"
+    # Which pages happen to be private differs from one run to the next; a leak would be many times this.
+    assert after[0] - before[0] < 4000, "KiB of the engine"
     assert abs(after[1] - before[1]) <= 8, "mappings of the engine"
     assert after[2] == before[2], "descriptors of the engine"
     assert mine_after[0] - mine[0] < 3000, "KiB of the caller"
