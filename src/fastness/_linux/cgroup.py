@@ -1,0 +1,136 @@
+"""
+Control group slots: caps on memory, processes and CPU time for one run at a time (``cgroups(7)``).
+
+:func:`find` looks for a place where slots can be made and proves it by making limits bite.  It never looks outside
+the control group that this process is in already, so the limits of a container or a service go on holding.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from fastness._linux import cgroup_probe
+from fastness._linux.cgroup_files import HOST, SLOTS, groups_below, owner_of, remove_group
+from fastness._linux.cgroup_find import Place, own_places
+from fastness._linux.cgroup_slot import Slot, Slots, SlotUsage, Unusable, end_leftovers
+from fastness._linux.cgroup_v1 import SlotsV1
+from fastness._linux.cgroup_v2 import IN_CONTAINER, SlotsV2, base_of
+
+__all__ = ["Reason", "Slot", "SlotUsage", "Slots", "Unavailable", "find", "sweep"]
+
+
+class Reason:
+    """Why one ``candidate`` (``cgroup2``, ``cgroup1``) cannot be used: the ``cause``, and the ``fix``."""
+
+    __slots__ = ("candidate", "cause", "fix")
+
+    def __init__(self, candidate: str, cause: str, fix: str) -> None:
+        self.candidate = candidate
+        self.cause = cause
+        self.fix = fix
+
+    def __repr__(self) -> str:
+        return f"{self.candidate}: {self.cause}. Fix: {self.fix}"
+
+
+class Unavailable:
+    """No slots can be made here; ``reasons`` has one :class:`Reason` for each candidate."""
+
+    __slots__ = ("reasons",)
+
+    def __init__(self, reasons: list[Reason]) -> None:
+        self.reasons = reasons
+
+    def __repr__(self) -> str:
+        return "; ".join(map(repr, self.reasons))
+
+
+def find(owner: str) -> Slots | Unavailable:
+    """
+    A place for slots of ``owner``, version 2 first, or why there is none.
+
+    ``owner`` names one living host process for good; it is part of the names of all groups and the key of
+    :func:`sweep`.  Letters, digits, ``_``, ``.`` and ``-``; anything else raises ``ValueError``.
+
+    With version 2 this process may be moved into a group of its own below its present one; see
+    :mod:`fastness._linux.cgroup_v2`.  Starts one process that breaks its limits, which takes tens of milliseconds; the
+    kernel's log gets a note of its end.  The caller keeps the answer.
+    """
+    reasons = []
+    try:
+        places = own_places()
+    except OSError as error:
+        return Unavailable([Reason("cgroup", f"/proc/self/cgroup cannot be read: {error.strerror}", "mount /proc")])
+    for candidate in (_version_2, _version_1):
+        try:
+            slots = candidate(owner, places)
+        except Unusable as why:
+            reasons.append(Reason(_flavour(candidate), why.cause, why.fix))
+            continue
+        try:
+            failure = cgroup_probe.bite(slots)
+        except OSError as error:
+            failure = f"a slot could not be used: {error}"
+        except BaseException:
+            slots.undo()
+            raise
+        if not failure:
+            slots.how += ", with both limits seen to hold"
+            return slots
+        slots.undo()
+        reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
+    return Unavailable(reasons)
+
+
+def _flavour(candidate: Callable[[str, dict[str, Place]], Slots]) -> str:
+    return "cgroup2" if candidate is _version_2 else "cgroup1"
+
+
+def _version_2(owner: str, places: dict[str, Place]) -> Slots:
+    if "2" not in places:
+        raise Unusable(
+            "no cgroup2 file system shows the group of this process",
+            f"mount cgroup2 on /sys/fs/cgroup; {IN_CONTAINER}",
+        )
+    return SlotsV2(owner, places["2"])
+
+
+def _version_1(owner: str, places: dict[str, Place]) -> Slots:
+    return SlotsV1(owner, places)
+
+
+def sweep(alive: Callable[[str], bool]) -> list[str]:
+    """
+    Remove the groups of owners that are dead, after ending what is left in their slots; returns the groups' names.
+
+    ``alive`` is asked for each owner that has groups below our own one.  It must say True for every owner that it
+    does not *know* to be dead: hosts that keep their owner files elsewhere use the same control group.  Looks below
+    our own group alone.  Never raises for a group that cannot be removed: it is left, and not in the list.
+    """
+    removed: set[str] = set()
+    try:
+        places = own_places()
+    except OSError:
+        return []
+    bases = {base_of(place) if place.hierarchy.version == 2 else place.folder for place in places.values()}
+    known: dict[str, bool] = {}
+    for base in sorted(bases):
+        for name in groups_below(base):
+            slots, host = owner_of(name, SLOTS), owner_of(name, HOST)
+            owner = slots or host
+            if not owner:
+                continue
+            if owner not in known:
+                known[owner] = alive(owner)
+            if known[owner]:
+                continue
+            try:
+                if slots:
+                    end_leftovers(os.path.join(base, name))
+                # A group that the host itself lived in may hold what it started for other reasons: it stays then.
+                remove_group(os.path.join(base, name), 0.2)
+            except OSError:
+                continue
+            removed.add(name)
+    return sorted(removed)

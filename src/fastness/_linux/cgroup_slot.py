@@ -1,0 +1,311 @@
+"""
+What slots of both versions share: limits that are written and read back, processes, their end, removal.
+
+A slot is one control group (one in each hierarchy with version 1) that holds one run at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+
+from fastness._linux.cgroup_files import (
+    check_name,
+    groups_below,
+    pages,
+    quota_us,
+    read,
+    remove_group,
+    write,
+)
+from fastness._linux.cgroup_find import members
+from fastness._linux.procs import pidfd_open, pidfd_send_signal
+
+#: Seconds for killed processes to be gone.
+KILL_S = 5.0
+
+
+class Unusable(Exception):
+    """Why one candidate for slots cannot be used: the ``cause``, and the ``fix``."""
+
+    def __init__(self, cause: str, fix: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.fix = fix
+
+
+class SlotUsage:
+    """
+    What the runs in a slot used since it was configured, as the kernel counted it.
+
+    ``memory_peak`` in bytes, with swap where it may be used; ``cpu_us`` in microseconds; ``oom_kills`` counts
+    processes that the kernel killed because the slot's memory was used up, ``pids_denied`` processes and threads that
+    were refused.  None where this kernel does not tell.
+    """
+
+    __slots__ = ("cpu_us", "memory_peak", "oom_kills", "pids_denied")
+
+    def __init__(
+        self, memory_peak: int | None, oom_kills: int | None, cpu_us: int | None, pids_denied: int | None
+    ) -> None:
+        self.memory_peak = memory_peak
+        self.oom_kills = oom_kills
+        self.cpu_us = cpu_us
+        self.pids_denied = pids_denied
+
+    def __repr__(self) -> str:
+        return (
+            f"SlotUsage(memory_peak={self.memory_peak}, oom_kills={self.oom_kills}, "
+            f"cpu_us={self.cpu_us}, pids_denied={self.pids_denied})"
+        )
+
+
+class Slot:
+    """
+    One control group that holds one run at a time.  A slot is used by one thread at a time.
+
+    ``flavour`` is ``cgroup1`` or ``cgroup2``.  ``fd`` is a descriptor of the group's folder (``O_PATH``) for
+    ``clone3(CLONE_INTO_CGROUP)`` with version 2, and -1 with version 1.  ``name`` is the name it was made with.
+    """
+
+    flavour = ""
+    #: Whether the pids controller alone is enough to hold a limit; see :meth:`kill`.
+    _pids_file = "pids.max"
+
+    def __init__(self, name: str, folders: list[str]) -> None:
+        self.name = name
+        self.fd = -1
+        self._folders = folders
+        #: What was written and read back, by file; a file that is not in here will be written.
+        self._held: dict[tuple[str, str], str] = {}
+        self._used = False
+        self._base: dict[str, int | None] = {}
+
+    def configure(self, *, memory: int, pids: int, cpus: float | None) -> None:
+        """
+        Set the limits and start counting; returns when they hold.
+
+        ``memory`` in bytes caps memory and swap together, rounded down to whole pages; ``pids`` caps processes and
+        threads; ``cpus`` is a number of processors, None for no limit of its own.  Limits that hold already cost
+        nothing.  Raises ``OSError`` where the kernel refused one or holds something else than was asked for.
+        """
+        if pids < 1:
+            raise OSError(errno.EINVAL, f"a limit of {pids} processes lets nothing run")
+        self._limit(pages(memory), pids, None if cpus is None else quota_us(cpus))
+        if self._used or not self._base:
+            self._mark()
+        self._used = True
+
+    def _limit(self, memory: int, pids: int, quota: int | None) -> None:
+        raise NotImplementedError
+
+    def _hold(self, folder: str, name: str, value: str) -> None:
+        """Write ``value`` unless it holds, and believe only what is read back."""
+        if self._held.get((folder, name)) == value:
+            return
+        self._held.pop((folder, name), None)
+        write(folder, name, value)
+        seen = read(folder, name)
+        if seen != value:
+            raise OSError(errno.EIO, f"{name} holds {seen} where {value} was written", f"{folder}/{name}")
+        self._held[folder, name] = value
+
+    def attach(self, pid: int) -> None:
+        """
+        Move process ``pid``, with all its threads, into the slot; its children are not moved.
+
+        What it used before stays charged to the group it came from.  The kernel waits for all processors, so this
+        takes milliseconds.  Raises ``OSError``; the process may then be in the slot in part and must be ended.
+        """
+        if pid < 1:
+            # The kernel would take 0 for the process that writes.
+            raise OSError(errno.ESRCH, f"no process has number {pid}")
+        self._used = True
+        for folder in self._folders:
+            write(folder, "cgroup.procs", str(pid))
+
+    def delegate(self, uid: int) -> None:
+        """
+        Let a process of host user ``uid`` put its children into this slot with ``clone3``; raises ``OSError``.
+
+        With version 1 there is nothing that could be given away, and nothing is done.
+        """
+
+    def usage(self) -> SlotUsage:
+        """What was used since :meth:`configure`."""
+        now = self._counts()
+        base = self._base
+
+        def since(key: str) -> int | None:
+            last, first = now.get(key), base.get(key)
+            return None if last is None or first is None else max(0, last - first)
+
+        cpu = since("cpu")
+        return SlotUsage(self._peak(), since("oom"), None if cpu is None else self._cpu_us(cpu), since("pids"))
+
+    def _counts(self) -> dict[str, int | None]:
+        """The kernel's counters, which only go up: ``oom``, ``cpu`` and ``pids``."""
+        raise NotImplementedError
+
+    def _cpu_us(self, count: int) -> int:
+        return count
+
+    def _peak(self) -> int | None:
+        raise NotImplementedError
+
+    def _reset_peak(self) -> None:
+        raise NotImplementedError
+
+    def _mark(self) -> None:
+        self._reset_peak()
+        self._base = self._counts()
+
+    def processes(self) -> list[int]:
+        """Processes in the slot now; 0 for one that this process number namespace does not know."""
+        return sorted({pid for folder in self._folders for pid in members(folder)})
+
+    def kill(self) -> None:
+        """
+        End every process in the slot; returns when all are gone, zombies apart.
+
+        Raises ``OSError`` (``EBUSY``) where some are still there after seconds.
+        """
+        self._unthrottle()
+        self._kill_each()
+
+    def _unthrottle(self) -> None:
+        """Lift the CPU limit: a killed process needs the processor to end, and would wait for its next share."""
+
+    def _kill_each(self) -> None:
+        """
+        Forbid new processes, then kill those that there are until none is left.
+
+        With ``pids.max`` at 0 every fork fails that has not begun, so the number can only go down.
+        """
+        end = time.monotonic() + KILL_S
+        for folder in self._folders:
+            if os.path.exists(f"{folder}/{self._pids_file}"):
+                self._held.pop((folder, self._pids_file), None)
+                write(folder, self._pids_file, "0")
+        pause = 0.0005
+        while pids := self.processes():
+            self._kill_these(pids)
+            if time.monotonic() > end:
+                raise OSError(errno.EBUSY, f"processes survive in the control group: {pids[:8]}", self._folders[0])
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+
+    def _kill_these(self, pids: list[int]) -> None:
+        """
+        Kill processes by descriptors that were opened while they were in the slot.
+
+        A number is looked for in the slot again after its descriptor was opened, so it cannot be another's.
+        """
+        opened: dict[int, int] = {}
+        try:
+            for pid in pids:
+                try:
+                    if pid:
+                        opened[pid] = pidfd_open(pid)
+                except OSError as error:
+                    if error.errno not in (errno.ESRCH, errno.EINVAL):
+                        raise
+            still = set(self.processes())
+            for pid, pidfd in opened.items():
+                if pid in still:
+                    try:
+                        pidfd_send_signal(pidfd, signal.SIGKILL)
+                    except OSError as error:
+                        if error.errno != errno.ESRCH:
+                            raise
+        finally:
+            for pidfd in opened.values():
+                os.close(pidfd)
+
+    def reset(self) -> None:
+        """
+        Be ready for the next run: check that no process is left, and count from zero.
+
+        Raises ``OSError`` (``EBUSY``) where one is left.
+        """
+        left = self.processes()
+        if left:
+            raise OSError(errno.EBUSY, f"processes are left in the control group: {left[:8]}", self._folders[0])
+        self._mark()
+        self._used = False
+
+    def remove(self) -> None:
+        """Remove the slot, which must hold no process; one that is gone already is fine.  Raises ``OSError``."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        for folder in self._folders:
+            remove_group(folder)
+
+
+class Slots:
+    """
+    The place below our own group where slots are made, for one owner.  Any thread may use it.
+
+    ``flavour`` is ``cgroup1`` or ``cgroup2``; ``how`` says in words where the slots are and what was proven;
+    ``controls_cpu`` whether ``configure`` takes ``cpus``; ``supports_clone_into`` whether ``Slot.fd`` can be given to
+    ``clone3``.
+    """
+
+    flavour = ""
+
+    def __init__(self, owner: str, roots: list[str], how: str) -> None:
+        self.owner = owner
+        self.how = how
+        self.controls_cpu = False
+        self.supports_clone_into = False
+        #: The groups that hold our slots, one for each hierarchy.
+        self.roots = roots
+
+    def new(self, name: str) -> Slot:
+        """Make a slot.  ``name`` is unique for the owner.  Raises ``ValueError`` for a name and ``OSError``."""
+        check_name(name, "the name of a slot")
+        folders = [f"{root}/{name}" for root in self.roots]
+        made: list[str] = []
+        try:
+            for folder in folders:
+                os.mkdir(folder, 0o755)
+                made.append(folder)
+            return self._slot(name, folders)
+        except BaseException:
+            for folder in made:
+                remove_group(folder)
+            raise
+
+    def _slot(self, name: str, folders: list[str]) -> Slot:
+        raise NotImplementedError
+
+    def undo(self) -> None:
+        """As :meth:`close`, for a place that turned out to be of no use: what was moved to make it moves back."""
+        self.close()
+
+    def close(self) -> None:
+        """Remove every slot of this owner that holds no process, and then the place itself; never raises."""
+        for root in self.roots:
+            for name in groups_below(root):
+                _remove_quietly(f"{root}/{name}")
+            _remove_quietly(root)
+
+
+def _remove_quietly(folder: str) -> None:
+    try:
+        # Processes that were killed just now may make it busy for a moment.
+        remove_group(folder, 0.2)
+    except OSError:
+        return
+
+
+def end_leftovers(root: str) -> None:
+    """End what is left in the slots below ``root``, the group of a dead owner, and remove them; raises ``OSError``."""
+    for name in groups_below(root):
+        slot = Slot(name, [f"{root}/{name}"])
+        if slot.processes():
+            slot.kill()
+        slot.remove()

@@ -1,0 +1,182 @@
+"""
+Slots in version 1 hierarchies: ``memory`` and ``pids``, with ``cpu`` and ``cpuacct`` where they are there.
+
+A slot is one group in each hierarchy.  Every group is made below our own group of that hierarchy, so a limit that
+our container or service has goes on holding (kernel documentation, ``admin-guide/cgroup-v1``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from fastness._linux.cgroup_files import (
+    PERIOD_US,
+    PREFIX,
+    SLOTS,
+    check_name,
+    counter,
+    numbers,
+    read,
+    remove_group,
+    swap_is_off,
+    write,
+)
+from fastness._linux.cgroup_find import Place, holds_us
+from fastness._linux.cgroup_slot import Slot, Slots, Unusable
+
+REQUIRED = ("memory", "pids")
+_OPTIONAL = ("cpu", "cpuacct")
+
+
+class SlotV1(Slot):
+    """A slot of version 1."""
+
+    flavour = "cgroup1"
+
+    def __init__(self, name: str, folders: list[str], where: dict[str, str]) -> None:
+        super().__init__(name, folders)
+        # Where each controller's files of this slot are.
+        self._where = where
+        memory = where["memory"]
+        self._has_memsw = os.path.exists(f"{memory}/memory.memsw.limit_in_bytes")
+        # The files count up to a limit that is not one; it is what the slot holds before anything is written.
+        self._memsw = counter(memory, "memory.memsw.limit_in_bytes") if self._has_memsw else None
+        if numbers(read(memory, "memory.oom_control")).get("oom_kill_disable"):
+            # Inherited: at the limit processes would wait for ever and not end.
+            write(memory, "memory.oom_control", "0")
+
+    def _limit(self, memory: int, pids: int, quota: int | None) -> None:
+        self._limit_memory(memory)
+        self._hold(self._where["pids"], "pids.max", str(pids))
+        cpu = self._where.get("cpu")
+        if cpu is not None:
+            if quota is not None:
+                self._hold(cpu, "cpu.cfs_period_us", str(PERIOD_US))
+            self._hold(cpu, "cpu.cfs_quota_us", str(-1 if quota is None else quota))
+        elif quota is not None:
+            raise OSError(errno.ENOTSUP, "no cpu controller limits processor time here")
+
+    def _limit_memory(self, memory: int) -> None:
+        folder = self._where["memory"]
+        if not self._has_memsw:
+            # Memory alone is capped: what does not fit would go to swap, without end.
+            if not swap_is_off():
+                raise OSError(errno.ENOTSUP, "this kernel does not count swap, and this machine has swap")
+            self._hold(folder, "memory.limit_in_bytes", str(memory))
+            return
+        names = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"]
+        # The limit with swap is never below the one without, also between the two writes.
+        if self._memsw is not None and memory > self._memsw:
+            names.reverse()
+        for name in names:
+            self._hold(folder, name, str(memory))
+        self._memsw = memory
+
+    def _unthrottle(self) -> None:
+        cpu = self._where.get("cpu")
+        if cpu is not None and self._held.pop((cpu, "cpu.cfs_quota_us"), "-1") != "-1":
+            write(cpu, "cpu.cfs_quota_us", "-1")
+
+    def _counts(self) -> dict[str, int | None]:
+        cpu = self._where.get("cpuacct")
+        return {
+            "oom": counter(self._where["memory"], "memory.oom_control", "oom_kill"),
+            "pids": counter(self._where["pids"], "pids.events", "max"),
+            "cpu": counter(cpu, "cpuacct.usage") if cpu else None,
+        }
+
+    def _cpu_us(self, count: int) -> int:
+        return count // 1000
+
+    @property
+    def _peak_file(self) -> str:
+        return "memory.memsw.max_usage_in_bytes" if self._has_memsw else "memory.max_usage_in_bytes"
+
+    def _peak(self) -> int | None:
+        return counter(self._where["memory"], self._peak_file)
+
+    def _reset_peak(self) -> None:
+        write(self._where["memory"], self._peak_file, "0")
+
+
+class SlotsV1(Slots):
+    """Slots of version 1, below our own group of each hierarchy."""
+
+    flavour = "cgroup1"
+
+    def __init__(self, owner: str, places: dict[str, Place]) -> None:
+        """
+        Make the groups that hold the slots; raises :class:`Unusable`.
+
+        ``places`` are our own groups by controller, as :func:`fastness._linux.cgroup_find.own_places` gives them.
+        """
+        check_name(owner, "the owner of slots")
+        used = {name: places[name] for name in (*REQUIRED, *_OPTIONAL) if name in places}
+        _check(used)
+        name = PREFIX + owner + SLOTS
+        #: Root of our slots by controller; controllers that are mounted together share one.
+        self._by_controller: dict[str, str] = {}
+        made: list[str] = []
+        for controller, place in used.items():
+            root = f"{place.folder}/{name}"
+            if root not in made:
+                try:
+                    os.mkdir(root, 0o755)
+                except FileExistsError:
+                    pass
+                except OSError as error:
+                    if controller in REQUIRED:
+                        for folder in made:
+                            remove_group(folder)
+                        raise _cannot_make(controller, place, error) from None
+                    continue
+                made.append(root)
+            self._by_controller[controller] = root
+        super().__init__(owner, made, f"cgroup v1 ({', '.join(self._by_controller)}) below {used['memory'].folder}")
+        self.controls_cpu = "cpu" in self._by_controller
+
+    def _slot(self, name: str, folders: list[str]) -> Slot:
+        return SlotV1(name, folders, {key: f"{root}/{name}" for key, root in self._by_controller.items()})
+
+
+def _check(places: dict[str, Place]) -> None:
+    """Raise :class:`Unusable` where what is visible cannot be used, before anything is made."""
+    missing = [name for name in REQUIRED if name not in places]
+    if missing:
+        raise Unusable(
+            f"no cgroup v1 hierarchy with {' and '.join(missing)} shows the group of this process",
+            "mount the hierarchies of these controllers, or boot with cgroup v2",
+        )
+    for name in REQUIRED:
+        place = places[name]
+        if place.mount.read_only:
+            raise Unusable(
+                f"the {name} hierarchy at {place.mount.point} is mounted read-only",
+                "use cgroup v2, or mount the container's own groups writable",
+            )
+        try:
+            ours = holds_us(place.folder)
+        except OSError as error:
+            raise Unusable(f"{place.folder} cannot be read: {error.strerror}", "mount the whole hierarchy") from None
+        if not ours:
+            raise Unusable(
+                f"{place.folder} should be this process's {name} group and does not hold it",
+                "mount the hierarchy as this cgroup namespace sees it",
+            )
+    memory = places["memory"]
+    if counter(memory.folder, "memory.use_hierarchy") == 0 and memory.hierarchy.path != "/":
+        # What a group below uses is not counted for such a one: the limit of our container would not hold.
+        raise Unusable(
+            f"{memory.folder} does not count what groups below it use (memory.use_hierarchy is 0)",
+            "set memory.use_hierarchy to 1 before the group has children, or use cgroup v2",
+        )
+
+
+def _cannot_make(controller: str, place: Place, error: OSError) -> Unusable:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Unusable(
+            f"no group can be made in {place.folder}: {error.strerror}",
+            f"run as root, or have root make a {controller} group for this user and start the program in it",
+        )
+    return Unusable(f"no group can be made in {place.folder}: {error.strerror}", f"make {place.folder} writable")
