@@ -121,11 +121,20 @@ class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Paths below the work folder that the run added, changed or deleted, sorted."""
+    """
+    Paths below the work folder that the run added, changed or deleted, sorted.
+
+    ``links`` gives, for each of them that is a symbolic link, where it leads.  Of runs on a project: ``modes`` gives
+    permission bits in octal where a file's changed, or where a new file's are not 0644; ``left_out`` names what the
+    guest did not get, and why.  A folder is seen through what is in it.
+    """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    links: dict[str, str] = {}
+    modes: dict[str, str] = {}
+    left_out: dict[str, str] = {}
 
 
 class File:

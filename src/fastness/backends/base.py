@@ -21,13 +21,22 @@ Sink = Callable[[str, Any], None]
 
 
 class Staged(msgspec.Struct, frozen=True):
-    """Input files, read and checked before anything runs: path below the work folder to content."""
+    """
+    What a guest finds in its work folder, read and checked before anything runs.
+
+    ``files``: path below it to content.  ``project``: of a command's run, the ``runner.project.Project`` to copy in.
+    """
 
     files: dict[str, bytes] = {}
+    project: Any = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a run, as a backend tells it; the runner makes a ``RunResult`` of it."""
+    """
+    What came of a run, as a backend tells it; the runner makes a ``RunResult`` of it.
+
+    ``collected``: of a run on a project, the ``runner.collect.Collected`` that the result can be applied from.
+    """
 
     outcome: Outcome
     value: Any = None
@@ -41,6 +50,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     layers: dict[str, str] = {}
     state: str = "none"
+    collected: Any = None
 
 
 class BackendSession(abc.ABC):

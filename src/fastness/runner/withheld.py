@@ -1,0 +1,77 @@
+"""
+Names that look like secrets, which a copy of a project does without unless they are asked for.
+
+This spares a user an accident.  It is no boundary: a secret under any other name is copied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+
+_WHY = "it looks like a secret"
+
+#: Whole names, and patterns as of a shell; compared in lower case with the last part of a path.
+SECRET_NAMES: tuple[str, ...] = (
+    ".env", ".env.*", "*.env",
+    "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
+    ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".htpasswd", ".git-credentials", ".dockercfg",
+    "credentials*.json", "client_secret*.json", "service-account*.json", "service_account*.json",
+    "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", ".vault-token", ".vault_pass*",
+    "*.tfstate", "*.tfstate.*", "*.tfvars", ".terraformrc", "kubeconfig",
+)  # fmt: skip
+
+#: Folders that are left out whole.
+SECRET_FOLDERS: frozenset[str] = frozenset({".aws", ".ssh", ".gnupg", ".kube", ".azure", ".gcloud", ".password-store"})
+
+#: Files that are secret below a certain folder.
+SECRET_PLACES: tuple[str, ...] = (".docker/config.json", ".config/gcloud", ".config/gh", ".cargo/credentials.toml")
+
+#: Templates that are meant to be shared.
+_SHARED = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "*.pub")
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(translate(pattern) for pattern in patterns))
+
+
+_secret = _any_of(SECRET_NAMES)
+_shared = _any_of(_SHARED)
+
+# A name and a password in an address, or a header that carries one (git-config(1): url, http.extraHeader).
+_CREDENTIALS = re.compile(rb"://[^/\s\"]*@|extraheader|password\s*=|oauth", re.IGNORECASE)
+# A user name alone, as in ssh://git@host, is none.
+_USER_ONLY = re.compile(rb"ssh://[^/\s:@\"]*@", re.IGNORECASE)
+
+
+def looks_secret(path: str, include: Iterable[str] = ()) -> str:
+    """
+    Why an entry is left out, or nothing.  ``include`` holds paths and names that are wanted all the same.
+
+    What is named takes everything below it along.
+    """
+    name = path.rpartition("/")[2]
+    low = name.lower()
+    if not (
+        low in SECRET_FOLDERS
+        or _secret.match(low)
+        or any(path == place or path.endswith("/" + place) for place in SECRET_PLACES)
+    ):
+        return ""
+    if _shared.match(low) or any(_names(wanted.strip("/"), path) for wanted in include):
+        return ""
+    return _WHY
+
+
+def _names(wanted: str, path: str) -> bool:
+    """Whether a name or a path that somebody gave means this entry, or a folder that it is in."""
+    if "/" in wanted:
+        return path == wanted or path.startswith(wanted + "/")
+    return bool(wanted) and f"/{wanted}/" in f"/{path}/"
+
+
+def config_has_credentials(text: bytes) -> bool:
+    """Whether a git configuration holds a password, a token or a header that carries one."""
+    return _CREDENTIALS.search(_USER_ONLY.sub(b"", text)) is not None
