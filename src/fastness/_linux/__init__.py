@@ -25,7 +25,8 @@ def why_unsupported() -> str:
         return f"kernel confinement needs Linux; this is {sys.platform}"
     machine = os.uname().machine
     if machine != "x86_64":
-        return f"the system call filters are made for and tested on x86_64; this machine is {machine}"
+        made = "made for aarch64 but untested" if machine == "aarch64" else "made for and tested on x86_64"
+        return f"the system call filters are {made}; this machine is {machine}"
     if sys.maxsize < 2**32:
         return "the system call filters are made for 64-bit processes; this interpreter is 32-bit"
     return ""

@@ -9,6 +9,9 @@ Arguments are 64-bit words that BPF reads as two halves.  A condition of ``width
 at the low half only and is right where the kernel's own parameter is an ``int``: the kernel throws the high half
 away, so a rule that compared it could be stepped around by setting a bit there.
 
+Two things are known only when a program is installed, so :func:`assemble_marked` tells where they are: answers that
+are to be told to a supervisor (:data:`COUNTED`), and comparisons with the process's own number (:data:`SELF`).
+
 This module runs when profiles are made, never in a confined process.
 """
 
@@ -21,8 +24,24 @@ from fastness._linux.numbers import AUDIT_ARCH
 
 ALLOW = 0x7FFF0000
 LOG = 0x7FFC0000
+#: The call waits until whoever holds the filter's listener has answered it (``seccomp_unotify(2)``).
+NOTIFY = 0x7FC00000
+#: Without a tracer the call fails with ``ENOSYS``; unlike an error it gives way to another filter's ``NOTIFY``.
+TRACE = 0x7FF00000
 KILL_PROCESS = 0x80000000
 _ERRNO = 0x00050000
+#: The call returns 0 and does nothing.
+SUCCESS = _ERRNO
+
+#: Added to an action: a program's variant with a supervisor tells it of this answer.
+COUNTED = 1 << 32
+
+#: As a value of a condition of width 32: the number of the process that installs the program.
+SELF = 1 << 64
+
+#: Stands in for :data:`SELF` until that is filled in.  No process has this number (``PID_MAX_LIMIT`` is 1 << 22), and
+#: unlike 0 and -1 it stands for no group of processes either.
+NO_PROCESS = 0x7FFFFFFF
 
 #: The kernel takes no longer program (``BPF_MAXINSNS``).
 MAX_INSTRUCTIONS = 4096
@@ -59,6 +78,11 @@ def errno_action(number: int) -> int:
     return _ERRNO | number
 
 
+def is_errno(action: int) -> bool:
+    """Whether ``action`` gives an error, or success, without running the call."""
+    return action & 0xFFFF0000 == _ERRNO
+
+
 @dataclass(frozen=True)
 class Condition:
     """
@@ -82,13 +106,16 @@ class Condition:
             raise ValueError("a condition names either `values` or `only`")
         if self.only is not None and self.ignore:
             raise ValueError("`ignore` has no meaning beside `only`")
+        if SELF in self.values and (self.width != 32 or self.ignore):
+            raise ValueError("a process number is compared as a whole, in 32 bits")
         limit = 1 << self.width
-        for number in (*self.values, self.ignore, self.only or 0):
+        plain = [value for value in self.values if value != SELF]
+        for number in (*plain, self.ignore, self.only or 0):
             if not 0 <= number < limit:
                 raise ValueError(f"{number:#x} does not fit {self.width} bits")
-        if any(value & self.ignore for value in self.values):
+        if any(value & self.ignore for value in plain):
             raise ValueError("a value with ignored bits can never be met")
-        if len({value >> 32 for value in self.values}) > 1:
+        if len({value >> 32 for value in plain}) > 1:
             raise ValueError("values with different high halves belong into separate rules")
 
     def _code(self) -> list[_Instruction]:
@@ -108,13 +135,14 @@ class Condition:
             code.append((_AND, 0, 0, ~self.ignore & _LOW))
         last = len(self.values) - 1
         for index, value in enumerate(self.values):
-            code.append((_JUMP_EQ, last - index, _NEXT if index == last else 0, value & _LOW))
+            k = SELF if value == SELF else value & _LOW
+            code.append((_JUMP_EQ, last - index, _NEXT if index == last else 0, k))
         return code
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``action`` for a call whose arguments meet all ``conditions``."""
+    """``action``, which may be :data:`COUNTED`, for a call whose arguments meet all ``conditions``."""
 
     action: int
     conditions: tuple[Condition, ...] = field(default=())
@@ -131,17 +159,36 @@ class Rule:
         ]
 
 
+@dataclass(frozen=True)
+class Assembled:
+    """A program, and the indexes of its instructions that are changed when it is installed."""
+
+    code: bytes
+    #: Instructions that return a counted answer.
+    counted: tuple[int, ...]
+    #: Instructions that compare with the number of the installing process.
+    own: tuple[int, ...]
+
+
 def assemble(machine: str, table: dict[int, list[Rule]], default: int) -> bytes:
+    """As :func:`assemble_marked`, the program alone: answers are not counted and no process is the own one."""
+    return assemble_marked(machine, table, default).code
+
+
+def assemble_marked(
+    machine: str, table: dict[int, list[Rule]], default: int, beyond: tuple[int, int] | None = None
+) -> Assembled:
     """
     The program for ``machine``: the first rule of a call's list that is met decides, else ``default``.
 
+    ``beyond`` is a number and an action: calls from that number on, which no table knows, get that action.
     Another architecture and, on x86_64, an x32 number always end the process.  Raises ``ValueError`` for an unknown
     machine, a number out of range or a program that the kernel would not take.
     """
     if machine not in AUDIT_ARCH:
         raise ValueError(f"no architecture number for {machine}")
     for number in table:
-        if not 0 <= number < _X32_BIT:
+        if not 0 <= number < (beyond[0] if beyond else _X32_BIT):
             raise ValueError(f"{number} is not a system call number")
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCH),
@@ -151,10 +198,20 @@ def assemble(machine: str, table: dict[int, list[Rule]], default: int) -> bytes:
     ]
     if machine == "x86_64":
         code += [(_JUMP_GE, 0, 1, _X32_BIT), (_RETURN, 0, 0, KILL_PROCESS)]
-    code += _search(_spans(table, default))
+    spans = _spans(table, default)
+    if beyond and beyond[1] != default:
+        spans = [span for span in spans if span[0] < beyond[0]] + [(beyond[0], [(_RETURN, 0, 0, beyond[1])])]
+    code += _search(spans)
     if len(code) > MAX_INSTRUCTIONS:
         raise ValueError(f"{len(code)} instructions; the kernel takes {MAX_INSTRUCTIONS}")
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+    own = [index for index, (op, _, _, k) in enumerate(code) if op == _JUMP_EQ and k == SELF]
+    for index in own:
+        code[index] = (*code[index][:3], NO_PROCESS)
+    return Assembled(
+        b"".join(struct.pack("=HBBI", op, jt, jf, k & _LOW) for op, jt, jf, k in code),
+        tuple(index for index, (op, _, _, k) in enumerate(code) if op == _RETURN and k & COUNTED),
+        tuple(own),
+    )
 
 
 def _spans(table: dict[int, list[Rule]], default: int) -> list[tuple[int, list[_Instruction]]]:
