@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fastness.api import AsyncSandbox, AsyncSession
     from fastness.errors import (
+        ApplyRefused,
         BackendError,
         CapabilityError,
         ConfigurationError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     )
     from fastness.limits import Limits
     from fastness.runs import (
+        Applied,
         Changes,
         Denial,
         DenialCode,
@@ -51,6 +53,7 @@ __version__ = "0.1.0"
 _HOME = {
     "fastness.api": ("AsyncSandbox", "AsyncSession"),
     "fastness.errors": (
+        "ApplyRefused",
         "BackendError",
         "CapabilityError",
         "ConfigurationError",
@@ -70,6 +73,7 @@ _HOME = {
     ),
     "fastness.limits": ("Limits",),
     "fastness.runs": (
+        "Applied",
         "Changes",
         "Denial",
         "DenialCode",
@@ -117,6 +121,7 @@ __all__ = [
     "OutcomeKind",
     "Usage",
     "Changes",
+    "Applied",
     "File",
     "Files",
     "Denial",
@@ -131,6 +136,7 @@ __all__ = [
     "ConfigurationError",
     "TierUnavailable",
     "StagingError",
+    "ApplyRefused",
     "BackendError",
     "ProtocolError",
     "GuestProtocolError",

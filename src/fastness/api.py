@@ -65,7 +65,7 @@ class AsyncSandbox:
         self._waiting = _waiting or LoopWaiting()
         self._runner = Runner(_make or self._backend, self._waiting)
         # Mistakes in the defaults are told here, where they were written.
-        what = ("entry", "module", "command", "runtime")
+        what = ("entry", "module", "command", "runtime", "work", "include")
         plain = {name: value for name, value in self._defaults.items() if name not in what}
         base = requests.make("", {}, plain)
         self._base = msgspec.structs.replace(base, tier=self._tier) if plain == self._defaults else None

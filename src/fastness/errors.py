@@ -73,6 +73,20 @@ class StagingError(FastnessError):
         super().__init__(f"cannot stage {_short(path)}: {why}; nothing ran. Check the path that was given.")
 
 
+class ApplyRefused(FastnessError):
+    """
+    The changes of a run were not applied; the folder is as it was.
+
+    ``problems`` are all reasons, each a text that begins with the path that it is about.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        shown = "; ".join(_short(problem) for problem in self.problems[:5])
+        more = f"; and {len(self.problems) - 5} more" if len(self.problems) > 5 else ""
+        super().__init__(f"the changes were not applied, and nothing was touched: {shown}{more}")
+
+
 class BackendError(FastnessError):
     """The machinery around the guest failed: the machine's fault or ours, not the guest's."""
 

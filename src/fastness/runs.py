@@ -6,20 +6,32 @@ The meaning of each field is part of the public contract; ``SPECIFICATION.md`` a
 
 from __future__ import annotations
 
-import contextlib
 import enum
-import hashlib
 import json
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from fastness import errors
+from fastness.files import File, Files
 from fastness.limits import Limits
+
+__all__ = [
+    "JSON_SCHEMA",
+    "Applied",
+    "Changes",
+    "Denial",
+    "DenialCode",
+    "File",
+    "Files",
+    "Outcome",
+    "OutcomeKind",
+    "RunRequest",
+    "RunResult",
+    "Usage",
+]
 
 #: Version of the object that ``--json`` prints.
 JSON_SCHEMA = 1
@@ -137,110 +149,13 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     left_out: dict[str, str] = {}
 
 
-class File:
-    """
-    One file that a run left behind, held in memory: ``size`` in bytes, ``sha256`` in hex.
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What was brought into the project ``folder``: paths below it, sorted."""
 
-    The content is the guest's: untrusted data.
-    """
-
-    __slots__ = ("_data", "_sha256", "size")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._sha256: str | None = None
-        self.size = len(data)
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the content in hex; computed once, when first asked for."""
-        if self._sha256 is None:
-            self._sha256 = hashlib.sha256(self._data).hexdigest()
-        return self._sha256
-
-    def read(self) -> bytes:
-        """The content."""
-        return self._data
-
-    def save(self, to: str | os.PathLike[str]) -> Path:
-        """
-        Write the content to a path of the caller's choice and return it.
-
-        An existing folder gets no file: name the file.  A symbolic link at the path itself is not followed.
-        Raises ``OSError``.
-        """
-        path = Path(to)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o644)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(self._data)
-        return path
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, File) and other._data == self._data
-
-    def __hash__(self) -> int:
-        return hash(self._data)
-
-    def __repr__(self) -> str:
-        return f"File(size={self.size}, sha256={self.sha256[:12]}...)"
-
-
-class Files(Mapping[str, File]):
-    """The files that a run added or changed, by path below the work folder."""
-
-    __slots__ = ("_files",)
-
-    def __init__(self, files: Mapping[str, File] | None = None) -> None:
-        self._files = dict(sorted((files or {}).items()))
-
-    def __getitem__(self, path: str) -> File:
-        return self._files[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def __repr__(self) -> str:
-        return f"Files({self._files!r})"
-
-    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """
-        Write every file below ``folder`` and return the paths.
-
-        Paths were checked when they were collected: relative, no ``..``, no NUL.  A symbolic link below ``folder``
-        is never followed, so no name can lead out of it.  Raises ``OSError``.
-        """
-        root = Path(folder)
-        root.mkdir(parents=True, exist_ok=True)
-        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for path, file in self._files.items():
-                _save_below(top, path, file.read())
-        finally:
-            os.close(top)
-        return [root / path for path in self._files]
-
-
-def _save_below(top: int, path: str, data: bytes) -> None:
-    """Write one file below the folder ``top``, step by step through real folders only."""
-    *parents, name = path.split("/")
-    here = os.dup(top)
-    try:
-        for part in parents:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, 0o755, dir_fd=here)
-            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-            os.close(here)
-            here = below
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(name, flags, 0o644, dir_fd=here), "wb") as stream:
-            stream.write(data)
-    finally:
-        os.close(here)
+    folder: str = ""
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
 
 
 class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -248,8 +163,10 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     One execution, fully described.  Exactly one of ``code``, ``entry``, ``module`` and ``command`` is given.
 
     ``files`` maps a path relative to the work folder to ``bytes``, ``str`` (content) or ``pathlib.Path`` (a host
-    file).  ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also
-    cover waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.
+    file).  ``work`` is the absolute path of a project that a command gets a copy of; ``include`` names what of it
+    looks like a secret and is wanted all the same.
+    ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also cover
+    waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.
     """
 
     code: str | None = None
@@ -263,6 +180,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     stdin: bytes = b""
     files: dict[str, Any] = {}
     work: str | None = None
+    include: tuple[str, ...] = ()
     preload: tuple[str, ...] | None = None
     packages: tuple[str, ...] = ()
     preopens: tuple[str, ...] | None = None
@@ -277,7 +195,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     on_event: Callable[[str, Any], None] | None = None
 
 
-class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """
     Everything that came of a run.  What the guest did is here as data; only ``raise_for_outcome`` raises.
 
@@ -342,6 +260,21 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         if kind is OutcomeKind.PROTOCOL:
             raise errors.GuestProtocolError(f"the run ended as protocol: {self.outcome.detail}", self)
         raise errors.LimitExceeded(self, kind.value, self.outcome.detail or None)
+
+    def apply(self, *, allow: Sequence[str] = ()) -> Applied:
+        """
+        Bring the changes of a command's run into the project that it worked on a copy of: all of them, or none.
+
+        ``allow`` names changed files, or folders, that tools run by themselves (``.git``, ``package.json``...).
+        Raises ApplyRefused with every problem, and nothing touched; ConfigurationError where the run had no ``work``;
+        BackendError where writing failed, with everything put back.
+        """
+        how: Callable[[Sequence[str]], Applied] | None = self.__dict__.get("_apply")
+        if how is None:
+            raise errors.ConfigurationError("apply", self.run_id, "the result of a command's run with work=FOLDER")
+        if isinstance(allow, str) or not all(isinstance(item, str) for item in allow):
+            raise errors.ConfigurationError("allow", allow, "a list of paths")
+        return how(allow)
 
     def to_dict(self) -> dict[str, Any]:
         """

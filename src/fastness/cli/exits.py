@@ -53,6 +53,6 @@ def of_error(error: errors.FastnessError) -> int:
         return USAGE
     if isinstance(error, errors.TierUnavailable):
         return UNAVAILABLE
-    if isinstance(error, errors.GuestProtocolError):
+    if isinstance(error, (errors.GuestProtocolError, errors.ApplyRefused)):
         return FAILED
     return BROKEN

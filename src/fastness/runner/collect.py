@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from fastness.runner.project import Entry, Project
+from fastness.runner.entries import Entry, Project
 from fastness.runner.tree import Seen, TooManyEntries, open_seen, plain_name, shown, walk
 from fastness.runs import Changes, Denial, DenialCode, File, Files
 

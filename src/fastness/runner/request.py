@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fastness.errors import ConfigurationError, meant
+from fastness.errors import ConfigurationError, StagingError, meant
 from fastness.limits import Limits, parse_size
 from fastness.runs import RunRequest
 
@@ -31,9 +31,9 @@ _ENTRY_SUFFIX = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".w
 
 #: Names that callers may pass to ``run``.
 OPTIONS = (
-    "entry", "module", "command", "runtime", "tier", "args", "env", "stdin", "files", "work", "preload", "packages",
-    "preopens", "image", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline", "fresh", "filename",
-    "on_event",
+    "entry", "module", "command", "runtime", "tier", "args", "env", "stdin", "files", "work", "include", "preload",
+    "packages", "preopens", "image", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline", "fresh",
+    "filename", "on_event",
 )  # fmt: skip
 
 
@@ -65,7 +65,8 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     fields["filename"] = _filename(merged.get("filename") or fields.pop("_filename", ""))
     fields.pop("_filename", None)
     _check_head(fields)
-    for name in ("work", "image", "packages"):
+    fields.update(_work(merged, fields["runtime"]))
+    for name in ("image", "packages"):
         if merged.get(name):
             raise ConfigurationError(name, merged[name], "nothing yet: no tier of this version uses it")
     on_event = merged.get("on_event")
@@ -93,7 +94,10 @@ def _what(code: Any, merged: Mapping[str, Any]) -> dict[str, Any]:
     if what == "command":
         if runtime not in (None, "command"):
             raise ConfigurationError("runtime", runtime, "command, where a command is given")
-        return {"command": _texts("command", given["command"]), "runtime": "command"}
+        command = _texts("command", given["command"])
+        if not command or not command[0]:
+            raise ConfigurationError("command", given["command"], "a list of texts: a program and its arguments")
+        return {"command": command, "runtime": "command"}
     if what == "module":
         if runtime not in (None, "wasi"):
             raise ConfigurationError("runtime", runtime, "wasi, where a module is given")
@@ -254,6 +258,23 @@ def _text_bytes(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         raise ConfigurationError("stdin", text, "text that UTF-8 can carry, or bytes") from None
+
+
+def _work(merged: Mapping[str, Any], runtime: str) -> dict[str, Any]:
+    """The project that a command works on a copy of, as an absolute path, and what of it is wanted all the same."""
+    work, include = merged.get("work"), _texts("include", merged.get("include", ()))
+    if work is None:
+        if include:
+            raise ConfigurationError("include", include, "nothing where there is no work folder")
+        return {}
+    if runtime != "command":
+        raise ConfigurationError("work", work, "a command to run on it; for code, stage files")
+    if not isinstance(work, (str, os.PathLike)) or not isinstance(os.fspath(work), str):
+        raise ConfigurationError("work", work, "the path of a folder")
+    path = os.fspath(work)
+    if not os.path.isdir(path) or "\0" in path:
+        raise StagingError(path, "it is no folder" if os.path.lexists(path) else "there is no such folder")
+    return {"work": os.path.abspath(path), "include": include}
 
 
 def _files(files: Any) -> dict[str, Any]:

@@ -103,10 +103,12 @@ class Runner:
         return found
 
     async def stage(self, request: RunRequest) -> Staged:
-        """Read the request's files.  Raises StagingError."""
+        """Read the request's files and look at its project.  Raises StagingError."""
+        limits = request.limits
+        if request.work is not None:
+            return await self._waiting.call(partial(_stage_project, request, request.work))
         if not request.files:
             return Staged()
-        limits = request.limits
         read = partial(staging.stage, request.files, max_bytes=limits.file_bytes, max_files=limits.files)
         small = sum(len(s) if isinstance(s, (str, bytes)) else _INLINE for s in request.files.values()) < _INLINE
         return Staged(read() if small else await self._waiting.call(read))
@@ -143,7 +145,7 @@ class Runner:
         if not backend.sandboxed:
             await self._audit_unsandboxed(request, run_id)
         report = await backend.run(request, staged, sink)
-        return result(backend, probe, request, report, run_id)
+        return result(backend, probe, request, report, run_id, staged)
 
     async def _audit_unsandboxed(self, request: RunRequest, run_id: str) -> None:
         """An unsandboxed run is recorded on disk before it starts; where that fails, it does not start."""
@@ -190,13 +192,25 @@ def _check_runtime(backend: Backend, request: RunRequest) -> None:
         raise ConfigurationError("runtime", request.runtime, f"{known} in the tier {request.tier!r}")
 
 
+def _stage_project(request: RunRequest, work: str) -> Staged:
+    from fastness.runner import apply, project
+
+    limits = request.limits
+    # What a killed process left half applied is put right before it is copied.
+    apply.recover(work)
+    found = project.snapshot(work, max_bytes=limits.file_bytes, max_files=limits.files, include=request.include)
+    return Staged(staging.stage(request.files, max_bytes=limits.file_bytes, max_files=limits.files), found)
+
+
 def _run_id() -> str:
     return secrets.token_hex(8)
 
 
-def result(backend: Backend, probe: Probe, request: RunRequest, report: Report, run_id: str) -> RunResult:
+def result(
+    backend: Backend, probe: Probe, request: RunRequest, report: Report, run_id: str, staged: Staged | None = None
+) -> RunResult:
     """What callers get, from what a backend tells."""
-    return RunResult(
+    made = RunResult(
         outcome=report.outcome,
         value=report.value,
         value_repr=report.value_repr,
@@ -217,6 +231,13 @@ def result(backend: Backend, probe: Probe, request: RunRequest, report: Report, 
         policy_digest=_digest(request),
         run_id=run_id,
     )
+    if staged is not None and staged.project is not None and report.collected is not None:
+        from fastness.runner.apply import apply
+
+        project, collected = staged.project, report.collected
+        # Not a field: it is no data, and it stays in this process.
+        made.__dict__["_apply"] = lambda allow: apply(project, collected, project.path, allow=allow)
+    return made
 
 
 _digests: dict[tuple[Any, ...], str] = {}
