@@ -64,6 +64,38 @@ def run(**options: Any) -> int:
     return body(**options)
 
 
+@cli.command("exec", context_settings=_CONTEXT)
+@click.argument("command", nargs=-1, required=True, metavar="-- COMMAND...")
+@click.option("--tier", metavar="T", help="Tier to run in.  [default: isolated]")
+@click.option("--work", metavar="DIR", help="A project; the command gets a copy of it as its /work.")
+@click.option("--apply", "do_apply", is_flag=True, help="Bring the changes into DIR where the command ends well.")
+@click.option("--allow-apply", "allow", multiple=True, metavar="PATH", help="Apply this too, though tools act on it.")
+@click.option("--include", multiple=True, metavar="NAME", help="Copy this too, though it looks like a secret.")
+@click.option("--timeout", type=float, metavar="S", help="Seconds that the command may take.  [default: 30]")
+@click.option("--memory", metavar="SIZE", help="What it may use, such as 2G.  [default: 512M]")
+@click.option("--disk", metavar="SIZE", help="Bytes of all files in /work.  [default: 256M]")
+@click.option("--max-files", type=int, metavar="N", help="Files and folders in /work.  [default: 10000]")
+@click.option("--env", multiple=True, metavar="K=V", help="A variable for the command.  May be repeated.")
+@click.option("--stdin", metavar="FILE", help="Its standard input; - for that of this command.  [default: empty]")
+@click.option("--image", metavar="I", help="Image to run in, for tiers that have images.")
+@click.option("--raw", is_flag=True, help="Pass the output on unchanged, control characters and all.")
+@json_option
+def execute(**options: Any) -> int:
+    """
+    Run any program on a copy of a project, and see what it changed.
+
+    The project itself is not touched; with --apply all changes are brought into it after the command, or none.
+    Changes to files that tools run by themselves (.git, package.json, conftest.py...) are refused unless each, or
+    its folder, is named with --allow-apply.  What looks like a secret is not copied unless it is named with --include.
+
+    Exit codes: 0 ok; 1 the command failed, or --apply was refused; 2 wrong usage; 3 the tier does not hold here;
+    4 a limit; 70 the machinery failed; 130 cancelled.  The command's own status is in exit_code of --json.
+    """
+    from fastness.cli.execute import execute as body
+
+    return body(**options)
+
+
 @cli.command(context_settings=_CONTEXT)
 @json_option
 @click.option("--sweep", is_flag=True, help="Remove what a killed Fastness process left behind.")

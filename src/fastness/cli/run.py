@@ -48,11 +48,11 @@ def run(
     request = _program(code, arguments, options["runtime"])
     request |= {name: options[name] for name in ("timeout", "memory", "seed", "image")}
     request["time"] = _time(options["clock"])
-    request["env"] = _variables(options["env"])
+    request["env"] = variables(options["env"])
     if options["preload"] is not None:
         request["preload"] = [name for name in options["preload"].split(",") if name]
     if stdin is not None:
-        request["stdin"] = _read_stdin(stdin)
+        request["stdin"] = read_stdin(stdin)
     limits = Limits()
     files, preopens = _folders(options["dirs"], _is_module(request), limits)
     for destination, path in _sources(options["files"]):
@@ -62,11 +62,12 @@ def run(
     request["files"] = files
     request["preopens"] = preopens
     folder = _folder(out)
-    result = _execute(options["tier"], request, as_json=as_json, raw=raw)
+    result = execute(options["tier"], request, as_json=as_json, raw=raw)
     return _report(result, folder, as_json=as_json)
 
 
-def _execute(tier: str | None, request: dict[str, Any], *, as_json: bool, raw: bool) -> RunResult:
+def execute(tier: str | None, request: dict[str, Any], *, as_json: bool, raw: bool) -> RunResult:
+    """Run a request, with its output passed on as it comes.  Raises ``FastnessError`` or ``KeyboardInterrupt``."""
     from fastness.sync import Sandbox
 
     output = Output(raw=raw)
@@ -228,7 +229,8 @@ def _folders(given: Iterable[str], module: bool, limits: Limits) -> tuple[dict[s
     return files, names if names and module else None
 
 
-def _variables(given: Iterable[str]) -> dict[str, str]:
+def variables(given: Iterable[str]) -> dict[str, str]:
+    """Variables of every ``NAME=VALUE``.  Raises ConfigurationError."""
     found: dict[str, str] = {}
     for text in given:
         name, separator, value = text.partition("=")
@@ -256,7 +258,8 @@ def _time(text: str | None) -> float | None:
     return seconds
 
 
-def _read_stdin(name: str) -> bytes:
+def read_stdin(name: str) -> bytes:
+    """The content of a file, or of our own standard input for ``-``.  Raises StagingError."""
     if name == "-":
         return sys.stdin.buffer.read(_PIPE_CAP + 1)
     from fastness.runner.staging import read_file

@@ -61,7 +61,7 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     def denials(self) -> tuple[Denial, ...]:
         """The refused entries as rows of a result."""
         return tuple(
-            Denial(capability="files", operation="collect", target=row.path, code=row.code, layer="collect")
+            Denial(capability="fs", operation="collect", target=row.path, code=row.code, layer="collect")
             for row in self.refused
         )
 

@@ -1,0 +1,169 @@
+"""
+``fastness exec``: a command on a copy of a project, what it changed there, and bringing that into the project.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from fastness.cli import exits
+from fastness.cli.console import denial_table, err, outcome_line, size, stderr_console, table
+from fastness.cli.run import execute as run_request
+from fastness.cli.run import read_stdin, variables
+from fastness.cli.visible import one_line
+from fastness.errors import ApplyRefused, ConfigurationError
+from fastness.limits import parse_size
+from fastness.runs import Applied, Changes, RunResult
+
+#: Columns that tables take at most, also on a wider terminal.
+_WIDTH = 80
+#: Rows that a table has at most; the rest is counted.
+_ROWS = 200
+
+
+def execute(
+    *,
+    command: tuple[str, ...],
+    tier: str | None,
+    work: str | None,
+    do_apply: bool,
+    allow: tuple[str, ...],
+    include: tuple[str, ...],
+    as_json: bool,
+    raw: bool,
+    **options: Any,
+) -> int:
+    """Run one command.  Returns the exit code; raises ``FastnessError``."""
+    if work is None:
+        for name, given in (("--apply", do_apply), ("--include", include), ("--allow-apply", allow)):
+            if given:
+                raise ConfigurationError(name, given, "something for a project; name one with --work DIR")
+    elif allow and not do_apply:
+        raise ConfigurationError("--allow-apply", allow[0], "something to apply; add --apply")
+    request: dict[str, Any] = {name: options[name] for name in ("timeout", "memory", "image")}
+    request |= {"command": command, "work": work, "include": include or None, "env": variables(options["env"])}
+    request["limits"] = _limits(options["disk"], options["max_files"])
+    if options["stdin"] is not None:
+        request["stdin"] = read_stdin(options["stdin"])
+    if tier is None and not (os.environ.get("FASTNESS_TIER") or os.environ.get("FASTNESS_RUNTIME")):
+        tier = "isolated"
+    result = run_request(tier, request, as_json=as_json, raw=raw)
+    if as_json:
+        # Before anything is applied: a refusal must not cost the caller the result.
+        sys.stdout.write(result.to_json() + "\n")
+        sys.stdout.flush()
+    else:
+        _show(result, work)
+    return _finish(result, work, allow, do_apply=do_apply, as_json=as_json)
+
+
+def _limits(disk: str | None, files: int | None) -> dict[str, int] | None:
+    limits: dict[str, int] = {}
+    if disk is not None:
+        limits["file_bytes"] = parse_size(disk, "--disk")
+    if files is not None:
+        limits["files"] = files
+    return limits or None
+
+
+def _finish(result: RunResult, work: str | None, allow: tuple[str, ...], *, do_apply: bool, as_json: bool) -> int:
+    """Apply where that was asked for, and say what became of the changes."""
+    code = exits.of_outcome(result.outcome.kind)
+    if not result.ok:
+        if not as_json:
+            err(outcome_line(result))
+        if do_apply:
+            err("nothing was applied, because the command did not end well")
+        return code
+    if not do_apply:
+        if work is not None and not as_json and _count(result.changes):
+            err(f"{work} is as it was; --apply brings the changes in")
+        return code
+    try:
+        applied = result.apply(allow=allow)
+    except ApplyRefused as error:
+        _show_problems(error)
+        return exits.of_error(error)
+    if not as_json:
+        err(_summary(applied))
+    return code
+
+
+def _show(result: RunResult, work: str | None) -> None:
+    """Refusals, changes, and what was left out: on standard error, beside the command's own output."""
+    console = stderr_console()
+    if result.denials or result.usage.denials_dropped:
+        console.print(denial_table(result.denials, result.usage.denials_dropped), width=_width(console))
+    if result.outcome.dropped_bytes:
+        err(f"{size(result.outcome.dropped_bytes)} of output were shown and not kept in the result")
+    if _count(result.changes):
+        console.print(change_table(result), width=_width(console))
+    elif work is not None:
+        err("no file was changed")
+    if result.changes.left_out:
+        console.print(left_out_table(result.changes.left_out), width=_width(console))
+    if not result.sandboxed:
+        err("this run was NOT sandboxed")
+
+
+def _width(console: Any) -> int:
+    return min(_WIDTH, int(console.width))
+
+
+def _count(changes: Changes) -> int:
+    return len(changes.added) + len(changes.changed) + len(changes.deleted)
+
+
+def change_table(result: RunResult) -> Any:
+    """What the command added, changed and deleted: size, the digest's beginning, and where a link leads or the mode."""
+    changes = result.changes
+    made = table("", "path", "size", "sha256", "mode", wrap=("path",))
+    rows = [("added", path) for path in changes.added] + [("changed", path) for path in changes.changed]
+    rows += [("deleted", path) for path in changes.deleted]
+    rows.sort(key=lambda row: row[1])
+    for what, path in rows[:_ROWS]:
+        file = result.files.get(path)
+        shown = one_line(path, 300)
+        if path in changes.links and what != "deleted":
+            shown += f" -> {one_line(changes.links[path], 300)}"
+        made.add_row(
+            what,
+            shown,
+            size(file.size) if file is not None else "",
+            file.sha256[:12] if file is not None else "",
+            one_line(changes.modes.get(path, ""), 8),
+        )
+    if len(rows) > _ROWS:
+        made.add_row("...", f"{len(rows) - _ROWS} more", "", "", "")
+    return made
+
+
+def left_out_table(left_out: dict[str, str]) -> Any:
+    """What of the project the command did not get, and why."""
+    made = table("left out of the copy", "why", wrap=("left out of the copy", "why"))
+    for path in sorted(left_out)[:_ROWS]:
+        made.add_row(one_line(path, 300), one_line(left_out[path], 120))
+    if len(left_out) > _ROWS:
+        made.add_row(f"... {len(left_out) - _ROWS} more", "")
+    return made
+
+
+def _show_problems(error: ApplyRefused) -> None:
+    err("the changes were not applied, and nothing was touched:")
+    for problem in error.problems[:_ROWS]:
+        print(f"  {one_line(problem, 400)}", file=sys.stderr)
+    if len(error.problems) > _ROWS:
+        print(f"  ... {len(error.problems) - _ROWS} more", file=sys.stderr)
+    if any("acts on it by itself" in problem for problem in error.problems):
+        err("look at those files first, then name each, or its folder, with --allow-apply PATH")
+
+
+def _summary(applied: Applied) -> str:
+    counts = [
+        f"{len(paths)} {what}"
+        for what, paths in (("added", applied.added), ("changed", applied.changed), ("deleted", applied.deleted))
+        if paths
+    ]
+    return f"applied to {applied.folder}: {', '.join(counts) or 'nothing'}"
