@@ -62,6 +62,15 @@ def _guest(name: str) -> str:
     return "" if ready else f"the {name} guest is not built; run: fastness guest build {name}"
 
 
+def _virtual_machine() -> str:
+    folder = str(Path(__file__).parent / "qemu")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    import fetch_vm
+
+    return fetch_vm.missing()
+
+
 #: Each says what is missing, or nothing.
 COMPONENTS: dict[str, Callable[[], str]] = {
     "landlock": _landlock,
@@ -69,6 +78,7 @@ COMPONENTS: dict[str, Callable[[], str]] = {
     "wasmtime": _wasmtime,
     "python guest": lambda: _guest("python"),
     "javascript guest": lambda: _guest("javascript"),
+    "virtual machine": _virtual_machine,
 }
 
 
