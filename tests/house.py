@@ -62,6 +62,16 @@ def _guest(name: str) -> str:
     return "" if ready else f"the {name} guest is not built; run: fastness guest build {name}"
 
 
+def _control_groups() -> str:
+    from fastness._linux import cgroup
+
+    found = cgroup.find(f"there-{os.getpid()}")
+    if isinstance(found, cgroup.Unavailable):
+        return repr(found)
+    found.close()
+    return ""
+
+
 def _virtual_machine() -> str:
     folder = str(Path(__file__).parent / "qemu")
     if folder not in sys.path:
@@ -78,6 +88,7 @@ COMPONENTS: dict[str, Callable[[], str]] = {
     "wasmtime": _wasmtime,
     "python guest": lambda: _guest("python"),
     "javascript guest": lambda: _guest("javascript"),
+    "control groups": _control_groups,
     "virtual machine": _virtual_machine,
 }
 

@@ -13,6 +13,7 @@ import time
 
 from fastness._linux.cgroup_files import (
     check_name,
+    counter,
     groups_below,
     pages,
     quota_us,
@@ -25,6 +26,8 @@ from fastness._linux.procs import pidfd_open, pidfd_send_signal
 
 #: Seconds for killed processes to be gone.
 KILL_S = 5.0
+#: Seconds for them to be reaped.
+_REAP_S = 1.0
 
 
 class Unusable(Exception):
@@ -71,13 +74,13 @@ class Slot:
     """
 
     flavour = ""
-    #: Whether the pids controller alone is enough to hold a limit; see :meth:`kill`.
-    _pids_file = "pids.max"
 
-    def __init__(self, name: str, folders: list[str]) -> None:
+    def __init__(self, name: str, folders: list[str], pids: str = "") -> None:
         self.name = name
         self.fd = -1
         self._folders = folders
+        # Which of the folders has the pids controller's files.
+        self._pids = pids or next((folder for folder in folders if os.path.exists(f"{folder}/pids.max")), "")
         #: What was written and read back, by file; a file that is not in here will be written.
         self._held: dict[tuple[str, str], str] = {}
         self._used = False
@@ -185,10 +188,9 @@ class Slot:
         With ``pids.max`` at 0 every fork fails that has not begun, so the number can only go down.
         """
         end = time.monotonic() + KILL_S
-        for folder in self._folders:
-            if os.path.exists(f"{folder}/{self._pids_file}"):
-                self._held.pop((folder, self._pids_file), None)
-                write(folder, self._pids_file, "0")
+        if self._pids:
+            self._held.pop((self._pids, "pids.max"), None)
+            write(self._pids, "pids.max", "0")
         pause = 0.0005
         while pids := self.processes():
             self._kill_these(pids)
@@ -228,11 +230,19 @@ class Slot:
         """
         Be ready for the next run: check that no process is left, and count from zero.
 
-        Raises ``OSError`` (``EBUSY``) where one is left.
+        A process that has ended counts until its parent has reaped it, and is waited for shortly.  Raises ``OSError``
+        (``EBUSY``) where one is left.
         """
         left = self.processes()
         if left:
             raise OSError(errno.EBUSY, f"processes are left in the control group: {left[:8]}", self._folders[0])
+        end = time.monotonic() + _REAP_S
+        pause = 0.0005
+        while self._pids and (count := counter(self._pids, "pids.current")):
+            if time.monotonic() > end:
+                raise OSError(errno.EBUSY, f"{count} processes that ended were not reaped", self._pids)
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
         self._mark()
         self._used = False
 
@@ -296,6 +306,8 @@ class Slots:
 
 def _remove_quietly(folder: str) -> None:
     try:
+        if groups_below(folder) or members(folder):
+            return
         # Processes that were killed just now may make it busy for a moment.
         remove_group(folder, 0.2)
     except OSError:

@@ -35,7 +35,7 @@ class SlotV1(Slot):
     flavour = "cgroup1"
 
     def __init__(self, name: str, folders: list[str], where: dict[str, str]) -> None:
-        super().__init__(name, folders)
+        super().__init__(name, folders, where["pids"])
         # Where each controller's files of this slot are.
         self._where = where
         memory = where["memory"]

@@ -65,7 +65,7 @@ class SlotV2(Slot):
     flavour = "cgroup2"
 
     def __init__(self, name: str, folder: str, limits_cpu: bool) -> None:
-        super().__init__(name, [folder])
+        super().__init__(name, [folder], folder)
         self._folder = folder
         self._limits_cpu = limits_cpu
         self.fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,0 +1,115 @@
+"""Control group slots on this machine: limits that bite, and plain words where there can be none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import cgroup_checks
+import pytest
+
+import house
+from fastness._linux import cgroup, cgroup_probe
+
+FIND = """
+from fastness._linux import cgroup
+found = cgroup.find("ordinary-1")
+print(type(found).__name__)
+for reason in getattr(found, "reasons", ()):
+    print(reason)
+if not hasattr(found, "reasons"):
+    found.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def slots() -> Iterator[cgroup.Slots]:
+    """Slots of this process, where this machine lets it make some."""
+    house.require("control groups")
+    found = cgroup.find(f"tests-{os.getpid()}")
+    assert isinstance(found, cgroup.Slots)
+    yield found
+    cgroup_checks.everything_is_gone(found)
+
+
+@pytest.mark.parametrize("name", cgroup_checks.CHECKS)
+def test_slots(slots: cgroup.Slots, name: str) -> None:
+    """Each rule of :mod:`cgroup_checks`."""
+    cgroup_checks.CHECKS[name](slots)
+
+
+def test_how_it_is_done_is_said(slots: cgroup.Slots) -> None:
+    """The words for a user name the version, the place and what was proven."""
+    assert slots.flavour in ("cgroup1", "cgroup2")
+    assert "memory, pids" in slots.how
+    assert slots.how.endswith("with both limits seen to hold")
+
+
+def test_finding_takes_no_time_to_speak_of() -> None:
+    """A place is found and proven within a second, also on a busy machine, and nothing is left of the attempt."""
+    house.require("control groups")
+    owner = f"timed-{os.getpid()}"
+    began = time.monotonic()
+    found = cgroup.find(owner)
+    took = time.monotonic() - began
+    assert isinstance(found, cgroup.Slots)
+    try:
+        assert took < 2
+        for root in found.roots:
+            assert not [entry for entry in os.scandir(root) if entry.is_dir()]
+    finally:
+        cgroup_checks.everything_is_gone(found)
+
+
+def test_a_limit_that_does_not_hold_is_found_out(slots: cgroup.Slots, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempt is not for show: with limits that are written but far too high it says what did not hold."""
+    real = cgroup.Slot.configure
+
+    def no_memory_limit(self: cgroup.Slot, *, memory: int, pids: int, cpus: float | None) -> None:
+        real(self, memory=1 << 30, pids=pids, cpus=cpus)
+
+    def no_pids_limit(self: cgroup.Slot, *, memory: int, pids: int, cpus: float | None) -> None:
+        real(self, memory=memory, pids=100, cpus=cpus)
+
+    monkeypatch.setattr(cgroup.Slot, "configure", no_memory_limit)
+    assert cgroup_probe.bite(slots) == "memory was filled past the limit"
+    monkeypatch.setattr(cgroup.Slot, "configure", no_pids_limit)
+    assert cgroup_probe.bite(slots) == "a process was made past pids.max"
+    monkeypatch.setattr(cgroup.Slot, "configure", real)
+    assert cgroup_probe.bite(slots) == ""
+
+
+def test_an_ordinary_user_is_told_why_and_what_to_do() -> None:
+    """Where groups belong to root, another user gets one reason for each version, each with its remedy."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    became = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    ran = subprocess.run(
+        [*became, sys.executable if _readable() else "/usr/bin/python3", "-c", FIND],
+        env={"PYTHONPATH": str(house.SOURCE), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    kind, *reasons = ran.stdout.splitlines()
+    if kind != "Unavailable":
+        assert kind.startswith("Slots")
+        return
+    assert [reason.partition(":")[0] for reason in reasons] == ["cgroup2", "cgroup1"]
+    assert all(". Fix: " in reason for reason in reasons)
+    assert "systemd-run --user --scope -p Delegate=yes -- <command>" in reasons[0]
+
+
+def _readable() -> bool:
+    """Whether every user can start this interpreter."""
+    tried = subprocess.run(
+        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c", ""],
+        capture_output=True,
+        check=False,
+    )
+    return tried.returncode == 0
