@@ -116,7 +116,7 @@ def stays_inside(top: int, path: str) -> bool:
             return error.errno in (errno.ENOENT, errno.ENOTDIR)
         return True
     base = os.path.realpath(f"/proc/self/fd/{top}")
-    return os.path.realpath(os.path.join(base, path)).startswith(os.path.join(base, ""))
+    return os.path.join(os.path.realpath(os.path.join(base, path)), "").startswith(os.path.join(base, ""))
 
 
 def rename(folder: int, name: str, new_folder: int, new_name: str, flags: int = 0) -> None:

@@ -210,11 +210,11 @@ class _Application:
     def _put_back(self, plan: Plan, record: Journal, error: BaseException) -> None:
         record.undoing()
         try:
-            kept = journal.undo(self._top, plan, record.inodes or None)
-        except OSError:
+            kept = journal.undo(self._top, plan, record.written or None)
+        except OSError as failure:
             # The journal stays: the next process that looks at this folder tries again.
             record.close(remove=False)
-            raise
+            raise journal.cannot_undo(record.path, failure) from error
         record.close(remove=True)
         if kept:
             error.add_note("; ".join(kept))
@@ -223,12 +223,12 @@ class _Application:
         for path in plan.made:
             self._make_folder(path)
             journal.reached("folder")
-        inodes = {}
+        written = {}
         for step in plan.steps:
             if step.kind != "delete":
-                inodes[step.path] = self._write_new(step)
+                written[step.path] = self._write_new(step)
                 journal.reached("written")
-        record.ready(inodes)
+        record.ready(written)
         parents = set()
         for step in plan.steps:
             parent, _, name = step.path.rpartition("/")
@@ -258,8 +258,8 @@ class _Application:
         finally:
             os.close(folder)
 
-    def _write_new(self, step: Step) -> int:
-        """The new content on disk under its waiting name; its inode."""
+    def _write_new(self, step: Step) -> journal.Identity:
+        """Put the new content on disk under its waiting name; what tells it from other files."""
         entry = self._collected.entries[step.path]
         real = self._real.get(step.path)
         folder = beneath.open_folder(self._top, step.path.rpartition("/")[0])
@@ -269,7 +269,7 @@ class _Application:
                 os.symlink(entry.target, step.new, dir_fd=folder)
                 if os.geteuid() == 0:
                     os.chown(step.new, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
-                return os.stat(step.new, dir_fd=folder, follow_symlinks=False).st_ino
+                return journal.identity_of(os.stat(step.new, dir_fd=folder, follow_symlinks=False))
             target = beneath.open_child(folder, step.new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 write_all(target, self._collected.files[step.path].read())
@@ -280,7 +280,7 @@ class _Application:
                 when = min(entry.mtime_ns, time.time_ns())
                 os.utime(target, ns=(when, when))
                 os.fsync(target)
-                return os.fstat(target).st_ino
+                return journal.identity_of(os.fstat(target))
             finally:
                 os.close(target)
         finally:

@@ -3,8 +3,8 @@ The journal of an application: what is about to be done to a folder, so that it 
 
 It is written to disk before the first change and lives in the data folder, one for each project folder.  A host that
 dies on the way leaves it behind; the next one that looks at the folder undoes what was done, or, where all of it was
-done, removes what was kept for undoing.  Everything it says is checked against the folder: files are told apart by
-inode, and names are never followed.
+done, removes what was kept for undoing.  Everything it says is checked against the folder: new files are told from
+others by inode, size and time, and names are never followed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ from fastness.errors import BackendError
 _VERSION = 1
 #: Seconds to wait for another application to the same folder.
 _LOCK_WAIT_S = 30.0
-#: Stands for the inode of any folder: none is ever ours to replace.
-_A_FOLDER = -2
+#: What tells a file that we wrote from any other: inode (which may be given to another file later), size and time.
+Identity = list[int]
+#: Stands for any folder: none is ever ours to replace.
+_A_FOLDER: Identity = [-1, 0, 0]
+#: Of what is not among the new files.
+_NONE: Identity = [-2, 0, 0]
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -71,7 +75,7 @@ class Journal:
     def __init__(self, path: str, plan: Plan) -> None:
         self.path = path
         self.plan = plan
-        self.inodes: dict[str, int] = {}
+        self.written: dict[str, Identity] = {}
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             self._append(msgspec.to_builtins(plan))
@@ -82,10 +86,10 @@ class Journal:
             raise
         reached("planned")
 
-    def ready(self, inodes: dict[str, int]) -> None:
-        """All new content is on disk under its waiting names; ``inodes`` tells it by path."""
-        self.inodes = dict(inodes)
-        self._append({"ready": self.inodes})
+    def ready(self, written: dict[str, Identity]) -> None:
+        """All new content is on disk under its waiting names; ``written`` tells it by path."""
+        self.written = dict(written)
+        self._append({"ready": self.written})
         reached("ready")
 
     def done(self) -> None:
@@ -174,7 +178,7 @@ def recover(folder: str | os.PathLike[str]) -> list[str]:
 def recover_locked(top: int, path: str) -> list[str]:
     """As :func:`recover` for an open folder whose lock is held."""
     try:
-        plan, inodes, done = _read(path)
+        plan, written, done = _read(path)
     except FileNotFoundError:
         return []
     kept: list[str] = []
@@ -182,20 +186,25 @@ def recover_locked(top: int, path: str) -> list[str]:
         if plan is not None and done:
             tidy(top, plan)
         elif plan is not None:
-            kept = undo(top, plan, inodes)
+            kept = undo(top, plan, written)
     except OSError as error:
-        name = f" {error.filename}" if error.filename else ""
-        raise BackendError(
-            "undoing an unfinished application",
-            f"{error.strerror}{name}",
-            f"make the folder writable and try again; what was planned is in {path}",
-        ) from error
+        raise cannot_undo(path, error) from error
     os.unlink(path)
     return kept
 
 
-def _read(path: str) -> tuple[Plan | None, dict[str, int] | None, bool]:
-    """The plan, the inodes of what was ready (None: not yet), and whether all was done.  A torn last line is none."""
+def cannot_undo(path: str, error: OSError) -> BackendError:
+    """For a folder that was changed, or closed, so that what was begun in it can be neither finished nor undone."""
+    name = f" ({error.filename})" if error.filename else ""
+    return BackendError(
+        "undoing an unfinished application",
+        f"{error.strerror}{name}",
+        f"put the project's folders back as they were and try again, or sort it out by hand by the plan in {path}",
+    )
+
+
+def _read(path: str) -> tuple[Plan | None, dict[str, Identity] | None, bool]:
+    """The plan, what was ready (None: not all yet), and whether all was done.  A torn last line is none."""
     rows: list[Any] = []
     with open(path, "rb") as stream:
         for line in stream:
@@ -217,23 +226,21 @@ def _read(path: str) -> tuple[Plan | None, dict[str, int] | None, bool]:
     return plan, ready, done
 
 
-def undo(top: int, plan: Plan, inodes: dict[str, int] | None) -> list[str]:
+def undo(top: int, plan: Plan, written: dict[str, Identity] | None) -> list[str]:
     """
     Put everything back as it was.  May be done any number of times, from any state that a step leaves.
 
-    ``inodes`` is None where not all new content was ready: then nothing has been replaced yet.
+    ``written`` is None where not all new content was ready: then nothing has been replaced yet.
     Returns what was left alone because it is neither the old nor the new.  Raises ``OSError``.
     """
     kept: list[str] = []
     for step in reversed(plan.steps):
         parent, _, name = step.path.rpartition("/")
-        try:
-            folder = beneath.open_folder(top, parent)
-        except OSError:
-            # A folder that was to be made, or one that somebody moved away with everything in it.
+        folder = _open_if_there(top, parent)
+        if folder is None:
             continue
         try:
-            _undo_step(folder, name, step, None if inodes is None else inodes.get(step.path, -1), kept)
+            _undo_step(folder, name, step, None if written is None else written.get(step.path, _NONE), kept)
         finally:
             os.close(folder)
         reached("undone")
@@ -242,10 +249,22 @@ def undo(top: int, plan: Plan, inodes: dict[str, int] | None) -> list[str]:
     return kept
 
 
-def _undo_step(folder: int, name: str, step: Step, new: int | None, kept: list[str]) -> None:
-    current = _inode(folder, name)
+def _open_if_there(top: int, path: str) -> int | None:
+    """
+    A folder of the plan; None for one that was not made yet, or that somebody took away with everything in it.
+
+    Raises ``OSError`` where something else is in its place: then it is not known what became of what was in it.
+    """
+    try:
+        return beneath.open_folder(top, path)
+    except FileNotFoundError:
+        return None
+
+
+def _undo_step(folder: int, name: str, step: Step, new: Identity | None, kept: list[str]) -> None:
+    current = identity(folder, name)
     for waiting in (step.new, step.old):
-        found = _inode(folder, waiting) if waiting else None
+        found = identity(folder, waiting) if waiting else None
         if found is None:
             continue
         if waiting == step.new and (new is None or found == new):
@@ -261,7 +280,7 @@ def _undo_step(folder: int, name: str, step: Step, new: int | None, kept: list[s
             kept.append(f"{step.path} was changed by somebody else; what it was before is in {waiting}")
     if step.kind == "add" and current is not None and current == new:
         os.unlink(name, dir_fd=folder)
-    waiting_now = _inode(folder, step.new) if step.new else None
+    waiting_now = identity(folder, step.new) if step.new else None
     if waiting_now is not None and (new is None or waiting_now == new):
         os.unlink(step.new, dir_fd=folder)
 
@@ -269,10 +288,8 @@ def _undo_step(folder: int, name: str, step: Step, new: int | None, kept: list[s
 def tidy(top: int, plan: Plan) -> None:
     """Remove what was kept for undoing, and folders that were left empty.  Raises ``OSError``."""
     for step in plan.steps:
-        parent = step.path.rpartition("/")[0]
-        try:
-            folder = beneath.open_folder(top, parent)
-        except OSError:
+        folder = _open_if_there(top, step.path.rpartition("/")[0])
+        if folder is None:
             continue
         try:
             for waiting in (step.new, step.old):
@@ -301,12 +318,18 @@ def _remove_folder(top: int, path: str) -> None:
         os.close(folder)
 
 
-def _inode(folder: int, name: str) -> int | None:
+def identity(folder: int, name: str) -> Identity | None:
+    """Of what has the name, never followed; None where nothing has it.  Raises ``OSError``."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return _A_FOLDER if stat.S_ISDIR(status.st_mode) else status.st_ino
+    return _A_FOLDER if stat.S_ISDIR(status.st_mode) else identity_of(status)
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """Of a file or link that is no folder."""
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _sync_folder(path: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from fastness import environment
 from fastness.errors import ConfigurationError, StagingError, meant
 from fastness.limits import Limits, parse_size
 from fastness.runs import RunRequest
@@ -66,7 +67,9 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     fields.pop("_filename", None)
     _check_head(fields)
     fields.update(_work(merged, fields["runtime"]))
-    for name in ("image", "packages"):
+    if merged.get("packages") is not None:
+        fields["packages"] = _texts("packages", merged["packages"])
+    for name in ("image",):
         if merged.get(name):
             raise ConfigurationError(name, merged[name], "nothing yet: no tier of this version uses it")
     on_event = merged.get("on_event")
@@ -230,6 +233,7 @@ def _env(env: Any) -> dict[str, str]:
         checked[_text("env", name)] = _text(f"env[{name!r}]", value)
     if sum(len(n) + len(v) for n, v in checked.items()) > _TEXTS_CAP:
         raise ConfigurationError("env", f"{len(checked)} variables", f"at most {_TEXTS_CAP} characters in all")
+    environment.check(checked)
     return checked
 
 

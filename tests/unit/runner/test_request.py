@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -110,3 +111,26 @@ def test_code_over_defaults() -> None:
     assert requests.with_code(base, "1") == requests.make("1", {}, {"timeout": 3, "args": ["a"]})
     with pytest.raises(ConfigurationError):
         requests.with_code(base, b"1")
+
+
+def test_a_project_is_for_commands(tmp_path: Path) -> None:
+    """An existing folder, as an absolute path; for anything else it is refused by name."""
+    request = requests.make(None, {"command": ["make"], "work": tmp_path, "include": [".env"]}, {})
+    assert (request.command, request.work, request.include) == (("make",), str(tmp_path), (".env",))
+    with pytest.raises(StagingError, match="no such folder"):
+        requests.make(None, {"command": ["make"], "work": tmp_path / "none"}, {})
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StagingError, match="it is no folder"):
+        requests.make(None, {"command": ["make"], "work": str(tmp_path / "file")}, {})
+    for options in ({"work": 3}, {"work": b"x"}, {"include": ["x"]}, {"work": "/", "include": "x"}):
+        with pytest.raises(ConfigurationError):
+            requests.make(None, {"command": ["make"], **options}, {})
+    with pytest.raises(ConfigurationError, match="a command to run on it"):
+        requests.make("pass", {"work": tmp_path}, {})
+
+
+@pytest.mark.parametrize("command", [[], [""], "make", [b"make"], ["a\0b"], [1], {"make"}])
+def test_a_command_is_a_list_of_texts(command: Any) -> None:
+    """That begins with a program."""
+    with pytest.raises(ConfigurationError, match="command"):
+        requests.make(None, {"command": command}, {})
