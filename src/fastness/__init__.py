@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fastness.api import AsyncSandbox, AsyncSession
+    from fastness.environment import guest_env
     from fastness.errors import (
         ApplyRefused,
         BackendError,
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "fastness.api": ("AsyncSandbox", "AsyncSession"),
+    "fastness.environment": ("guest_env",),
     "fastness.errors": (
         "ApplyRefused",
         "BackendError",
@@ -117,6 +119,7 @@ __all__ = [
     "RunRequest",
     "RunResult",
     "Limits",
+    "guest_env",
     "Outcome",
     "OutcomeKind",
     "Usage",

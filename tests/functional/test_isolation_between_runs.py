@@ -298,14 +298,14 @@ def test_denials_and_claims_stay_with_their_run(single: fastness.Sandbox) -> Non
 def test_inputs_stay_with_their_run(single: fastness.Sandbox) -> None:
     """Arguments, variables, standard input and files of one run are not there in the next."""
     first = single.run(
-        "import sys, os; (sys.argv[1:], os.environ['SECRET'], sys.stdin.read(), open('f').read())",
+        "import sys, os; (sys.argv[1:], os.environ['ONLY_ONCE'], sys.stdin.read(), open('f').read())",
         args=["a"],
-        env={"SECRET": "s"},
+        env={"ONLY_ONCE": "s"},
         stdin="in",
         files={"f": "file"},
     )
     assert first.value == [["a"], "s", "in", "file"]
-    second = single.run("import sys, os; (sys.argv[1:], os.environ.get('SECRET'), sys.stdin.read(), os.listdir())")
+    second = single.run("import sys, os; (sys.argv[1:], os.environ.get('ONLY_ONCE'), sys.stdin.read(), os.listdir())")
     assert second.value == [[], None, "", []]
 
 

@@ -18,7 +18,7 @@ RUNTIME_WORDS = {"wasm": "wasm", "native": "isolated", "docker": "container", "a
 #: The order in which ``auto`` looks.
 AUTO = (Tier.WASM, Tier.ISOLATED, Tier.CONTAINER)
 #: Tiers that this version has a backend for.
-SERVED = frozenset({Tier.WASM})
+SERVED = frozenset({Tier.WASM, Tier.WORKER})
 
 
 def resolve(argument: str | None, variables: dict[str, str]) -> str:
@@ -68,6 +68,10 @@ def make(tier: Tier, **options: Any) -> Backend:
             guarantee="all", cause=f"untested on {sys.platform}", remedy="use Linux on x86-64, where it is tested"
         )
         raise TierUnavailable(tier.value, (failure,))
+    if tier is Tier.WORKER:
+        from fastness.backends.worker import WorkerBackend
+
+        return WorkerBackend(waiting=options.get("waiting"), workers=options.get("engines"))
     from fastness.backends.wasm import WasmBackend
 
     return WasmBackend(**options)

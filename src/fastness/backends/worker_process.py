@@ -1,0 +1,207 @@
+"""
+The host's side of one worker: a box whose process has a keeper, and the end of everything that comes of it.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from fastness._linux import memory, procs
+from fastness._native import datagrams
+from fastness.backends import native_config
+from fastness.backends.box import Box
+from fastness.backends.engine_process import source_root
+from fastness.environment import guest_env
+from fastness.errors import BackendError
+from fastness.runtime import remove_tree
+
+if TYPE_CHECKING:
+    from fastness.waiting import Waiting
+
+_KEEPER = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._native.keeper import main;main()"
+_WORKER = (
+    "import os,json;c=json.loads(os.pread(0,1<<24,0));n={'__name__':'_fastness_worker'};"
+    "exec(compile(c['main'],'<_fastness_worker>','exec'),n);n['main'](c)"
+)
+#: Seconds within which a keeper has ended its worker and itself; after that this side does it.
+_KEEPER_S = 10.0
+_ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+    "MPLBACKEND": "Agg",
+    "NO_COLOR": "1",
+}
+
+
+def interpreter() -> list[str]:
+    """The program of a keeper and of a worker: this interpreter, told to take nothing from its surroundings."""
+    return [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c"]
+
+
+def configuration(preload: tuple[str, ...], packages: tuple[str, ...], firewall: bool = True) -> int:
+    """What workers of one kind are told, as a sealed file in memory; the caller closes it."""
+    folder = importlib.resources.files("fastness.guest")
+    standard = native_config._standard_library()
+    sources = native_config.sources() | {"_fastness_firewall": folder.joinpath("firewall.py").read_text("utf-8")}
+    config = {
+        "main": folder.joinpath("worker.py").read_text("utf-8"),
+        "sources": sources,
+        "sys_path": [*standard, *packages],
+        # Where extension modules may come from.
+        "folders": [*standard, *packages],
+        "preload": list(preload),
+        "firewall": firewall,
+    }
+    return sealed(json.dumps(config).encode())
+
+
+def sealed(content: bytes) -> int:
+    """A sealed file in memory with this content, at its start; the caller closes it.  Raises ``OSError``."""
+    fd = memory.memory_file()
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+        memory.seal(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+class Worker(Box):
+    """
+    A box with a keeper.  ``folder`` is its own; ``base`` is its memory when it was ready.
+
+    :meth:`kill` is an order and does not wait; :meth:`finish` does.
+    """
+
+    def __init__(self, name: str, folder: str, waiting: Waiting, parts: _Parts) -> None:
+        super().__init__(name, parts.talk, parts.out, parts.err, waiting)
+        self.folder = folder
+        self.base = (0, 0, 0)
+        self.keeper = parts.keeper
+        self.ended: dict[str, Any] | None = None
+        self._control = parts.control
+        self._lock = threading.Lock()
+        self._finished = False
+
+    def kill(self) -> None:
+        """End the worker now, and have its keeper end whatever came of it.  Callable from any thread."""
+        super().kill()
+        try:
+            # Only this direction: the keeper has still to tell how the worker ended.
+            self._control.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def finish(self) -> None:
+        """See to the end of the worker and of everything that came of it.  Blocks for that; idempotent."""
+        with self._lock:
+            if self._finished:
+                return
+            self._finished = True
+            self.kill()
+            try:
+                self._control.settimeout(_KEEPER_S)
+                self.ended, _ = datagrams.receive(self._control)
+                self.keeper.wait(_KEEPER_S)
+            except (OSError, subprocess.TimeoutExpired):
+                # It was stopped or ended by somebody of this user.
+                procs.kill_tree(self.keeper.pid)
+                self.keeper.wait()
+            self._control.close()
+
+    def close(self) -> None:
+        """End it, close every descriptor and remove its folder.  Blocks; idempotent."""
+        self.finish()
+        super().close()
+        try:
+            remove_tree(self.folder)
+        except OSError:
+            # Goes with the folder of this process, or at the next start of one.
+            pass
+
+
+class _Parts:
+    """Descriptors and the process of a worker that is being made."""
+
+    def __init__(
+        self, talk: socket.socket, out: int, err: int, control: socket.socket, keeper: subprocess.Popen[bytes]
+    ) -> None:
+        self.talk = talk
+        self.out = out
+        self.err = err
+        self.control = control
+        self.keeper = keeper
+
+
+def spawn(name: str, above: str, config: int, waiting: Waiting) -> Worker:
+    """
+    Start a keeper and its worker, with a new folder below ``above``.  Does not wait for them.
+
+    Raises BackendError.
+    """
+    folder = os.path.join(above, name)
+    opened: list[Any] = []
+    try:
+        work, temporary = os.path.join(folder, "work"), os.path.join(folder, "tmp")
+        for path in (folder, work, temporary):
+            os.mkdir(path, 0o700)
+        talk, talk_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        opened += [talk, talk_end]
+        control, control_end = datagrams.pair()
+        opened += [control, control_end]
+        out, out_end = os.pipe2(os.O_CLOEXEC)
+        opened += [out, out_end]
+        err, err_end = os.pipe2(os.O_CLOEXEC)
+        opened += [err, err_end]
+        talk.setblocking(False)
+        os.set_blocking(out, False)
+        os.set_blocking(err, False)
+        keeper = subprocess.Popen(
+            [*interpreter(), _KEEPER, str(control_end.fileno()), source_root()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(control_end.fileno(),),
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        worker = Worker(name, folder, waiting, _Parts(talk, out, err, control, keeper))
+        # The rest is the worker's by now.
+        opened = [talk_end, control_end, out_end, err_end]
+        try:
+            order = {
+                "caller": os.getpid(),
+                "folder": work,
+                "command": [*interpreter(), _WORKER],
+                "environment": guest_env(_ENVIRONMENT, TMPDIR=temporary, MPLCONFIGDIR=temporary),
+            }
+            worker.begin()
+            datagrams.send(control, order, [config, out_end, err_end, talk_end.fileno()])
+        except OSError:
+            worker.close()
+            raise
+        return worker
+    except OSError as error:
+        remove_tree(folder)
+        raise BackendError("starting a worker", error.strerror or error, "free memory or process slots") from error
+    finally:
+        for one in opened:
+            if isinstance(one, socket.socket):
+                one.close()
+            else:
+                os.close(one)
