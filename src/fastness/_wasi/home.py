@@ -33,6 +33,11 @@ def _base(kind: str) -> str:
     return str(find("fastness", appauthor=False))
 
 
+def place(kind: str, *parts: str) -> str:
+    """Path of ``kind/parts...``, which is neither made nor checked.  Raises ``ConfigurationError``."""
+    return os.path.join(_base(kind), *parts)
+
+
 def folder(kind: str, *parts: str) -> str:
     """
     The private folder ``kind/parts...``, made with mode 0700 where it is missing, and checked.

@@ -119,7 +119,11 @@ class Journal:
 
 def place_of(status: os.stat_result) -> str:
     """Path of the journal of the folder with this status; the folder that holds it is made."""
-    return os.path.join(home.folder("data", "apply"), f"{status.st_dev:x}-{status.st_ino:x}.journal")
+    return os.path.join(home.folder("data", "apply"), _name(status))
+
+
+def _name(status: os.stat_result) -> str:
+    return f"{status.st_dev:x}-{status.st_ino:x}.journal"
 
 
 @contextlib.contextmanager
@@ -166,9 +170,10 @@ def recover(folder: str | os.PathLike[str]) -> list[str]:
     except OSError:
         return []
     try:
-        path = place_of(os.fstat(top))
-        if not os.path.exists(path):
+        status = os.fstat(top)
+        if not os.path.exists(home.place("data", "apply", _name(status))):
             return []
+        path = place_of(status)
         with locked(path):
             return recover_locked(top, path)
     finally:

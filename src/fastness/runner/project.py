@@ -7,7 +7,9 @@ was copied: size, times, inode and digest, against which the result is compared 
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Iterable
 
 from fastness._linux import beneath
@@ -20,6 +22,8 @@ from fastness.runner.withheld import config_has_credentials, looks_secret
 __all__ = ["Entry", "Project", "fill", "fill_files", "snapshot"]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
+#: Settings of a repository, of its submodules and work trees.
+_GIT_CONFIG = re.compile(r"(?:^|/)[^/]*\.git/(?:.*/)?config(?:\.worktree)?$")
 #: A file that git reads its settings from; larger ones are not looked into and are left out.
 _GIT_CONFIG_MAX = 1 << 20
 _SPECIAL = {"pipe": "a named pipe", "socket": "a socket", "device": "a device"}
@@ -123,19 +127,23 @@ class _Look:
         return ""
 
     def _may_read(self, seen: Seen) -> bool:
-        if not os.access(seen.name, os.R_OK, dir_fd=seen.folder, effective_ids=True, follow_symlinks=False):
-            self._leave_out(seen, "unsupported", "this user cannot read it")
+        """Whether this user can read a file, and whether it is none of git's that holds credentials."""
+        try:
+            descriptor = open_seen(seen, _READ)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self._leave_out(seen, "unsupported", f"it cannot be read: {error.strerror}")
             return False
-        if seen.name == "config" and seen.path.endswith(".git/config") and seen.path not in self._include:
-            try:
-                descriptor = open_seen(seen, _READ)
-            except OSError:
-                return False
-            try:
-                text = os.read(descriptor, _GIT_CONFIG_MAX + 1)
-            finally:
-                os.close(descriptor)
-            if len(text) > _GIT_CONFIG_MAX or config_has_credentials(text):
-                self._leave_out(seen, "not_granted", "it holds credentials")
-                return False
+        try:
+            if not _GIT_CONFIG.search(seen.path) or seen.path in self._include:
+                return True
+            text = os.read(descriptor, _GIT_CONFIG_MAX + 1)
+        except OSError as error:
+            self._leave_out(seen, "unsupported", f"it cannot be read: {error.strerror}")
+            return False
+        finally:
+            os.close(descriptor)
+        if len(text) > _GIT_CONFIG_MAX or config_has_credentials(text):
+            self._leave_out(seen, "not_granted", "it holds credentials")
+            return False
         return True

@@ -26,8 +26,10 @@ SECRET_NAMES: tuple[str, ...] = (
 #: Folders that are left out whole.
 SECRET_FOLDERS: frozenset[str] = frozenset({".aws", ".ssh", ".gnupg", ".kube", ".azure", ".gcloud", ".password-store"})
 
-#: Files that are secret below a certain folder.
-SECRET_PLACES: tuple[str, ...] = (".docker/config.json", ".config/gcloud", ".config/gh", ".cargo/credentials.toml")
+#: Files and folders that are secret in a certain place.
+SECRET_PLACES: tuple[str, ...] = (
+    ".docker/config.json", ".config/gcloud", ".config/gh", ".cargo/credentials", ".cargo/credentials.toml",
+)  # fmt: skip
 
 #: Templates that are meant to be shared.
 _SHARED = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "*.pub")
@@ -50,18 +52,22 @@ def looks_secret(path: str, include: Iterable[str] = ()) -> str:
     """
     Why an entry is left out, or nothing.  ``include`` holds paths and names that are wanted all the same.
 
-    What is named takes everything below it along.
+    What is named takes everything below it along; a folder above something that is named by its path is entered.
     """
-    name = path.rpartition("/")[2]
-    low = name.lower()
+    low = path.lower()
+    name = low.rpartition("/")[2]
     if not (
-        low in SECRET_FOLDERS
-        or _secret.match(low)
-        or any(path == place or path.endswith("/" + place) for place in SECRET_PLACES)
+        _secret.match(name)
+        or not SECRET_FOLDERS.isdisjoint(low.split("/"))
+        or any(f"/{place}/" in f"/{low}/" for place in SECRET_PLACES)
     ):
         return ""
-    if _shared.match(low) or any(_names(wanted.strip("/"), path) for wanted in include):
+    if _shared.match(name) and SECRET_FOLDERS.isdisjoint(low.split("/")):
         return ""
+    for item in include:
+        wanted = item.strip("/")
+        if _names(wanted, path) or wanted.startswith(path + "/"):
+            return ""
     return _WHY
 
 

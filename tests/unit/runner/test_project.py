@@ -149,6 +149,16 @@ def test_secrets_are_left_out(copy: Copy, path: str) -> None:
         assert not snapshot(copy.real, max_bytes=BYTES, max_files=10, include=include).left_out
 
 
+def test_one_of_several_secrets_can_be_asked_for(copy: Copy) -> None:
+    """The others beside it stay where they are, also in a folder of secrets."""
+    for name in (".aws/config", ".aws/other", ".aws/key.pub", ".env", "sub/.env", ".config/gh/hosts.yml", ".config/x"):
+        write(copy.real / name)
+    project = copy.fill([".aws/config", "sub/.env"])
+    assert list(picture(copy.work)) == [".aws/config", ".config/x", "sub/.env"]
+    assert set(project.left_out) == {".aws/key.pub", ".aws/other", ".config/gh", ".env"}
+    assert not snapshot(copy.real, max_bytes=BYTES, max_files=20, include=[".aws", ".env", "gh"]).left_out
+
+
 @pytest.mark.parametrize(
     "name", [".env.example", "id_rsa.pub", "environment.py", "secrets.py", "keys.txt", ".envrc", "credentials/x.go"]
 )
@@ -172,11 +182,12 @@ def test_what_is_no_secret_is_copied(copy: Copy, name: str) -> None:
 def test_git_settings_with_credentials_are_left_out(copy: Copy, text: bytes, secret: bool) -> None:
     """The rest of ``.git`` goes along: tools need it."""
     write(copy.real / ".git/config", text)
+    write(copy.real / ".git/modules/sub/config", text)
     write(copy.real / ".git/HEAD", b"ref: refs/heads/main\n")
     project = snapshot(copy.real, max_bytes=4 * BYTES, max_files=10)
-    assert (".git/config" in project.left_out) == secret
+    assert set(project.left_out) == ({".git/config", ".git/modules/sub/config"} if secret else set())
     assert ".git/HEAD" in project.entries
-    project = snapshot(copy.real, max_bytes=4 * BYTES, max_files=10, include=[".git/config"])
+    project = snapshot(copy.real, max_bytes=4 * BYTES, max_files=10, include=[".git/config", ".git/modules/sub/config"])
     assert not project.left_out
 
 
