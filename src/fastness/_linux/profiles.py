@@ -10,6 +10,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "seccomp")
 
 #: The kernel's highest limit of process numbers (``PID_MAX_LIMIT``).
@@ -18,7 +22,9 @@ _PID_LIMIT = 1 << 22
 #: Ends the names of variants with a supervisor.
 _NOTIFY = "_notify"
 
+# Texts of files by machine, and of each program the code with the indexes of its instructions that are changed.
 _texts: dict[str, str] = {}
+_codes: dict[tuple[str, str], tuple[bytes, list[int]]] = {}
 
 
 def _read(machine: str) -> str:
@@ -33,27 +39,41 @@ def _read(machine: str) -> str:
     return text
 
 
-def _section(machine: str, name: str) -> dict[str, str]:
+def _rows(machine: str, name: str) -> dict[str, str]:
     """The rows of program ``name`` by their first word.  Raises ``OSError``."""
-    _, found, rest = _read(machine).partition(f"\n[{name}]\n")
-    if not found:
-        raise OSError(38, f"there is no system call filter {name} for {machine}")
-    rows, _, code = rest.partition("\n[")[0].partition("code\n")
-    section = {"code": code}
-    for row in rows.splitlines():
-        key, _, value = row.partition(" ")
-        section[key] = value
-    return section
+    text = _read(machine)
+    plain = name.removesuffix(_NOTIFY)
+    start = text.find(f"\n[{plain}]\n")
+    if start >= 0:
+        start += len(plain) + 4
+        middle = text.index("code\n", start)
+        end = text.find("\n[", middle)
+        rows = {"code": text[middle + 5 : end if end >= 0 else len(text)]}
+        for row in text[start:middle].splitlines():
+            key, _, value = row.partition(" ")
+            rows[key] = value
+        if plain == name or "counted" in rows:
+            return rows
+    raise OSError(38, f"there is no system call filter {name} for {machine}")
 
 
-def _variant(machine: str, name: str) -> dict[str, str]:
-    """As :func:`_section`; ``name`` may be that of a variant, which has to exist."""
-    if not name.endswith(_NOTIFY):
-        return _section(machine, name)
-    section = _section(machine, name.removesuffix(_NOTIFY))
-    if "counted" not in section:
-        raise OSError(38, f"there is no system call filter {name} for {machine}")
-    return section
+def _code(machine: str, name: str) -> tuple[bytes, list[int]]:
+    made = _codes.get((machine, name))
+    if made is None:
+        rows = _rows(machine, name)
+        code = bytearray.fromhex(rows["code"])
+        if name.endswith(_NOTIFY):
+            action, *indexes = rows["counted"].split()
+            _patch(code, map(int, indexes), int(action, 16))
+        made = _codes[machine, name] = bytes(code), [int(index) for index in rows.get("self", "").split()]
+    return made
+
+
+def _patch(code: bytearray, indexes: Iterable[int], constant: int) -> None:
+    # An instruction is 8 bytes, the last 4 of which are its constant; both machines are little-endian.
+    data = constant.to_bytes(4, "little")
+    for index in indexes:
+        code[8 * index + 4 : 8 * index + 8] = data
 
 
 def program(machine: str, name: str, self_pid: int = 0) -> bytes:
@@ -61,23 +81,17 @@ def program(machine: str, name: str, self_pid: int = 0) -> bytes:
     The program ``name``, such as ``engine/serve``; with ``_notify`` added, its variant for a supervisor.
 
     ``self_pid`` is the number of the process that installs it, as that process sees it: the only one which it may
-    signal.  With 0 it may signal none.  Raises ``OSError`` (``ENOSYS``) where there is no such program, and
-    ``ValueError`` for what cannot be a process number.
+    signal.  With 0 it may signal none.  A program that was asked for once is ready: a process that forks others asks
+    for theirs before.  Raises ``OSError`` (``ENOSYS``) where there is no such program, and ``ValueError`` for what
+    cannot be a process number.
     """
     if not 0 <= self_pid <= _PID_LIMIT:
         raise ValueError(f"not a process number: {self_pid}")
-    section = _variant(machine, name)
-    code = bytearray.fromhex(section["code"])
-    # An instruction is 8 bytes, the last 4 of which are its constant; both machines are little-endian.
-    if name.endswith(_NOTIFY):
-        action, *indexes = section["counted"].split()
-        constant = int(action, 16).to_bytes(4, "little")
-        for index in map(int, indexes):
-            code[8 * index + 4 : 8 * index + 8] = constant
-    if self_pid:
-        constant = self_pid.to_bytes(4, "little")
-        for index in map(int, section.get("self", "").split()):
-            code[8 * index + 4 : 8 * index + 8] = constant
+    plain, own = _code(machine, name)
+    if not self_pid or not own:
+        return plain
+    code = bytearray(plain)
+    _patch(code, own, self_pid)
     return bytes(code)
 
 
@@ -88,8 +102,8 @@ def answers(machine: str, name: str) -> tuple[int, dict[int, int]]:
     0 means success: the call does nothing and its caller is told that it worked.  The plain variant of the program
     gives the same answers by itself.  Raises ``OSError`` (``ENOSYS``) where the program has no supervisor.
     """
-    section = _variant(machine, name if name.endswith(_NOTIFY) else name + _NOTIFY)
-    first, *others = section["answers"].split()
+    rows = _rows(machine, name if name.endswith(_NOTIFY) else name + _NOTIFY)
+    first, *others = rows["answers"].split()
     pairs = (pair.partition("=") for pair in others)
     return int(first.partition("=")[2]), {int(number): int(error) for number, _, error in pairs}
 
