@@ -112,8 +112,15 @@ class SlotV2(Slot):
 
     def _reset_peak(self) -> None:
         if self._peak_fd >= 0:
-            os.write(self._peak_fd, b"0\n")
-        elif self._base:
+            try:
+                os.write(self._peak_fd, b"0\n")
+            except OSError:
+                # An older kernel opens it for writing and takes nothing.
+                os.close(self._peak_fd)
+                self._peak_fd = -1
+            else:
+                return
+        if self._base:
             self._peak_base = counter(self._folder, "memory.peak") or 0
 
     def delegate(self, uid: int) -> None:
