@@ -19,6 +19,8 @@ from fastness.runner.collect import collect
 from fastness.runner.filling import fill
 from fastness.runner.project import snapshot
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 2.0
 SECRET = b"from outside"
 

@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 USER = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
 
+@pytest.mark.slow
 def test_projects_as_an_ordinary_user() -> None:
     """Copying, collecting and applying need no privilege."""
     if os.geteuid():
