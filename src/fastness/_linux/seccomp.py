@@ -42,8 +42,7 @@ def install_with_listener(program: bytes) -> int:
 
     Until somebody answers on the listener, a call that the program tells of does not return: hand the listener over
     and close it before anything is done that the program might tell of.  Once no copy of it is open, such calls fail
-    with ``ENOSYS``.  Raises ``OSError``; ``EBUSY`` where this thread is under a filter with a listener already, even
-    one whose supervisor has gone.
+    with ``ENOSYS``.  Raises ``OSError``; ``EBUSY`` where this thread is under a filter whose listener is open.
     """
     try:
         return _set_filter(program, _FLAG_NEW_LISTENER | _FLAG_WAIT_KILLABLE_RECV)
