@@ -144,7 +144,9 @@ class WorkerBackend(Backend):
         except BackendError as error:
             _, is_preload, name = error.step.rstrip(")").partition("(preload ")
             if is_preload:
-                raise ConfigurationError("preload", name, f"modules that can be imported here ({error.cause})") from None
+                raise ConfigurationError(
+                    "preload", name, f"modules that can be imported here ({error.cause})"
+                ) from None
             raise
         worker.base = worker.memory()
 

@@ -25,6 +25,7 @@ _ERROR = 0x49
 #: Modules that the standard library may load in a turn, and that must be here before the firewall judges: it changes
 #: them, or they are made from parts that it refuses.
 _begun: list[bool] = []
+_serving: list[bool] = []
 _EARLY = ("subprocess", "signal", "selectors")
 
 
@@ -33,7 +34,8 @@ def main(config: dict[str, Any]) -> None:
     try:
         _serve(config)
     except BaseException as error:  # noqa: BLE001  # whatever it is, the host wants to know
-        _refuse("start", error)
+        if not _serving:
+            _refuse("start", error)
     finally:
         # An interpreter that ends in its usual way drops its hooks before the last of its objects.
         os._exit(1)
@@ -93,6 +95,7 @@ def _serve(config: dict[str, Any]) -> None:
     os.close(me)
     os.close(folder)
     layers = {"module_firewall": "audit hook"} if config["firewall"] else {}
+    _serving.append(True)
     native.serve(_TALK, work, temporary, layers, [], False)
 
 

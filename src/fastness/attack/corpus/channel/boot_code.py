@@ -61,7 +61,10 @@ ATTACK = Attack(
     claim=Claim(
         Guarantee.CRASH_CONTAINED, "Taking over the code that reports costs the guest its own run and nothing else."
     ),
-    tiers={"wasm": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol"))},
+    tiers={
+        "wasm": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
+        "worker": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
+    },
     attack=attack,
     control=control,
 )

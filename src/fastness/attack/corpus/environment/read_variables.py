@@ -28,7 +28,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="environment.read_variables",
     claim=Claim(Guarantee.ENV_SCRUBBED, "A guest sees only the variables that were passed."),
-    tiers={"wasm": Expect(Layer.ABSENT)},
+    tiers={"wasm": Expect(Layer.ABSENT), "worker": Expect(Layer.ABSENT)},
     attack=attack,
     control=control,
 )

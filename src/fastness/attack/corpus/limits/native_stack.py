@@ -35,7 +35,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.native_stack",
     claim=Claim(Guarantee.CRASH_CONTAINED, "An overflow of the native stack ends the run and nothing else."),
-    tiers={"wasm": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error"))},
+    tiers={
+        "wasm": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
+        "worker": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
+    },
     attack=attack,
     control=control,
 )

@@ -47,7 +47,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.nested_source",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Source text cannot bring down what compiles it."),
-    tiers={"wasm": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory"))},
+    tiers={
+        "wasm": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
+        "worker": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
+    },
     attack=attack,
     control=control,
 )

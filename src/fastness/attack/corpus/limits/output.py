@@ -42,7 +42,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.output",
     claim=Claim(Guarantee.OUTPUT_CAP, "Output past the cap ends the run and is not kept."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("output_limit",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("output_limit",)),
+        "worker": Expect(Layer.LIMIT, outcomes=("output_limit",)),
+    },
     attack=attack,
     control=control,
 )

@@ -43,7 +43,7 @@ def _effect(victim: subprocess.Popen[bytes], result: RunResult | None = None) ->
 ATTACK = Attack(
     id="process.kill",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Processes of this machine cannot be signalled."),
-    tiers={"wasm": Expect(Layer.ABSENT)},
+    tiers={"wasm": Expect(Layer.ABSENT), "worker": Expect(Layer.GUEST, "unsupported")},
     attack=attack,
     control=control,
 )

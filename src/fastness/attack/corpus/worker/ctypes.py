@@ -1,0 +1,34 @@
+"""
+Calls native code with the module for it.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import ctypes
+
+print('DONE', ctypes.CDLL(None).getpid() > 0)
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    return arena.said(arena.run(arena.python(CODE)), "DONE", "called native code")
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    return arena.said(arena.outside.run(arena.python(CODE)), "DONE", "called native code")
+
+
+ATTACK = Attack(
+    id="worker.ctypes",
+    claim=Claim(Guarantee.ADDRESS_SPACE, "The module firewall refuses `import ctypes`."),
+    tiers={"worker": Expect(Layer.GUEST, "unsupported")},
+    attack=attack,
+    control=control,
+)

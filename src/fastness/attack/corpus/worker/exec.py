@@ -1,0 +1,36 @@
+"""
+Becomes another program.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import os, shutil
+
+for name in ('/usr/bin/touch', '/bin/touch'):
+    if os.path.exists(name):
+        os.execv(name, ['touch', MARK_FILE])
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    return arena.marked(arena.run(arena.python(CODE)))
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    return arena.marked(arena.outside.run(arena.python(CODE)))
+
+
+ATTACK = Attack(
+    id="worker.exec",
+    claim=Claim(Guarantee.ADDRESS_SPACE, "The module firewall refuses `os.exec`."),
+    tiers={"worker": Expect(Layer.GUEST, "unsupported")},
+    attack=attack,
+    control=control,
+)
