@@ -135,6 +135,9 @@ def delegated() -> None:
         second.close()
         assert into(slots, 0) == "in the slot"
         all_checks("delegated", slots)
+        assert own_places()["2"].folder == before
+        assert os.listdir(before) and not [entry for entry in os.scandir(before) if entry.is_dir()]
+        assert get(f"{before}/cgroup.subtree_control") == ""
 
     elsewhere("delegated", act, uid=ORDINARY, group=a_group("given", ORDINARY))
 
@@ -389,6 +392,56 @@ def version_1() -> None:
     all_checks("version_1", slots)
 
 
+def version_1_given() -> None:
+    """An ordinary user in version 1 groups that were given to it; there is no group of its own for processor time."""
+
+    def act() -> None:
+        slots = found("one-2")
+        assert os.getuid() == ORDINARY
+        assert not slots.controls_cpu
+        for name in ("a_memory_bomb_is_killed", "a_fork_bomb_stops", "processor_time_is_shared_out"):
+            cgroup_checks.CHECKS[name](slots)
+        cgroup_checks.everything_is_gone(slots)
+
+    groups = [f"{ROOT}/{name}/given" for name in ("memory", "pids")]
+    for group in groups:
+        os.mkdir(group)
+        os.chown(group, ORDINARY, ORDINARY)
+        os.chown(f"{group}/cgroup.procs", ORDINARY, ORDINARY)
+
+    def in_both() -> None:
+        put(f"{groups[1]}/cgroup.procs", str(os.getpid()))
+        os.setgroups([])
+        os.setresgid(ORDINARY, ORDINARY, ORDINARY)
+        os.setresuid(ORDINARY, ORDINARY, ORDINARY)
+        act()
+
+    elsewhere("version_1_given", in_both, group=groups[0])
+    os.rmdir(groups[1])
+
+
+def version_1_not_given() -> None:
+    def act() -> None:
+        why = refused("one-3")
+        assert "Permission denied" in why.reasons[1].cause, why
+        assert "run as root" in why.reasons[1].fix
+
+    elsewhere("version_1_not_given", act, uid=ORDINARY)
+
+
+def a_machine_that_panics() -> None:
+    """Where the kernel stops the machine for a group out of memory, nothing is tried."""
+
+    def rule() -> None:
+        put("/proc/sys/vm/panic_on_oom", "2")
+        try:
+            assert "panic_on_oom" in refused("panic-1").reasons[0].cause
+        finally:
+            put("/proc/sys/vm/panic_on_oom", "0")
+
+    attempt("a_machine_that_panics", rule)
+
+
 def swap_is_there() -> None:
     def rule() -> None:
         assert "/dev/ram0" in get("/proc/swaps")
@@ -399,6 +452,7 @@ def swap_is_there() -> None:
 SCENES: dict[str, list[Callable[[], None]]] = {
     "2": [
         swap_is_there,
+        a_machine_that_panics,
         strangers,
         not_given,
         no_controllers,
@@ -412,7 +466,7 @@ SCENES: dict[str, list[Callable[[], None]]] = {
         root,
         delegated,
     ],
-    "1": [swap_is_there, version_1],
+    "1": [swap_is_there, version_1, version_1_given, version_1_not_given],
 }
 
 for scene in SCENES[os.environ["SCENES"]]:

@@ -58,6 +58,10 @@ def find(owner: str) -> Slots | Unavailable:
     kernel's log gets a note of its end.  The caller keeps the answer.
     """
     reasons = []
+    if _panics():
+        # A guest that runs out of its memory would end more than itself; so would the attempt.
+        why = "vm.panic_on_oom is 2: a group out of memory stops the machine"
+        return Unavailable([Reason("memory", why, "sysctl vm.panic_on_oom=1")])
     try:
         places = own_places()
     except OSError as error:
@@ -73,14 +77,23 @@ def find(owner: str) -> Slots | Unavailable:
         except OSError as error:
             failure = f"a slot could not be used: {error}"
         except BaseException:
-            slots.undo()
+            slots.close()
             raise
         if not failure:
             slots.how += ", with both limits seen to hold"
             return slots
-        slots.undo()
+        slots.close()
         reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
     return Unavailable(reasons)
+
+
+def _panics() -> bool:
+    """Whether the kernel panics when a control group is out of memory (kernel documentation, ``sysctl/vm``)."""
+    try:
+        with open("/proc/sys/vm/panic_on_oom", encoding="ascii") as file:
+            return file.read().strip() == "2"
+    except OSError:
+        return False
 
 
 def _flavour(candidate: Callable[[str, dict[str, Place]], Slots]) -> str:

@@ -292,10 +292,6 @@ class Slots:
     def _slot(self, name: str, folders: list[str]) -> Slot:
         raise NotImplementedError
 
-    def undo(self) -> None:
-        """As :meth:`close`, for a place that turned out to be of no use: what was moved to make it moves back."""
-        self.close()
-
     def close(self) -> None:
         """Remove every slot of this owner that holds no process, and then the place itself; never raises."""
         for root in self.roots:

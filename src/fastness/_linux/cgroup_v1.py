@@ -112,8 +112,9 @@ class SlotsV1(Slots):
         ``places`` are our own groups by controller, as :func:`fastness._linux.cgroup_find.own_places` gives them.
         """
         check_name(owner, "the owner of slots")
-        used = {name: places[name] for name in (*REQUIRED, *_OPTIONAL) if name in places}
-        _check(used)
+        _check(places)
+        used = {name: places[name] for name in REQUIRED}
+        used.update({name: places[name] for name in _OPTIONAL if name in places and _can_be_used(places[name])})
         name = PREFIX + owner + SLOTS
         #: Root of our slots by controller; controllers that are mounted together share one.
         self._by_controller: dict[str, str] = {}
@@ -171,6 +172,14 @@ def _check(places: dict[str, Place]) -> None:
             f"{memory.folder} does not count what groups below it use (memory.use_hierarchy is 0)",
             "set memory.use_hierarchy to 1 before the group has children, or use cgroup v2",
         )
+
+
+def _can_be_used(place: Place) -> bool:
+    """Whether groups of an optional controller can be made; a hierarchy with cpuset takes no process into a new one."""
+    try:
+        return "cpuset" not in place.hierarchy.controllers and holds_us(place.folder)
+    except OSError:
+        return False
 
 
 def _cannot_make(controller: str, place: Place, error: OSError) -> Unusable:

@@ -178,21 +178,17 @@ class SlotsV2(Slots):
         self._base = base = base_of(place)
         offered = _offered(base, place)
         root = f"{base}/{PREFIX}{owner}{SLOTS}"
+        #: The group that our processes were moved to, and the controllers that we turned on for our group's children.
         self._moved = ""
+        self._added: list[str] = []
         super().__init__(owner, [root], "")
         try:
-            try:
-                os.mkdir(root, 0o755)
-            except FileExistsError:
-                pass
-            self._moved = _open(base, owner)
-            on = _enable(base, offered)
-            on = _enable(root, on)
+            on = self._make(offered)
         except OSError as error:
-            self.undo()
+            self.close()
             raise _refused(base, error) from None
         except Unusable:
-            self.undo()
+            self.close()
             raise
         self.controls_cpu = "cpu" in on
         self.supports_clone_into = knows_clone_into()
@@ -201,21 +197,44 @@ class SlotsV2(Slots):
     def _slot(self, name: str, folders: list[str]) -> Slot:
         return SlotV2(name, folders[0], self.controls_cpu)
 
-    def undo(self) -> None:
-        """Remove our groups, and move our processes back where they were moved to make room."""
-        self.close()
-        if not self._moved:
-            return
+    def _make(self, offered: list[str]) -> list[str]:
+        """Make the group that holds the slots; returns the controllers that slots have."""
+        for last in (False, False, True):
+            try:
+                try:
+                    os.mkdir(self.roots[0], 0o755)
+                except FileExistsError:
+                    pass
+                before = read(self._base, "cgroup.subtree_control").split()
+                self._moved = _open(self._base, self.owner) or self._moved
+                on = _enable(self._base, offered)
+                self._added += [name for name in on if name not in before]
+                return _enable(self.roots[0], on)
+            except OSError as error:
+                # Another owner's last slots went at this moment, and it put our group back as it was.
+                if last or error.errno not in (errno.ENOENT, errno.EBUSY):
+                    raise
+        raise AssertionError
+
+    def close(self) -> None:
+        """
+        As :meth:`Slots.close`; afterwards our own group is as it was before, controllers and processes.
+
+        The kernel does not take controllers away that another owner's slots use: then they stay, and so does a
+        process that was moved.  Its group goes with :func:`fastness._linux.cgroup.sweep` when its owner is dead.
+        """
+        super().close()
         try:
-            on = read(self._base, "cgroup.subtree_control").split()
-            for name in on:
-                write(self._base, "cgroup.subtree_control", f"-{name}")
-            _move(self._moved, self._base)
-            remove_group(self._moved)
+            if not is_root(self._base):
+                while self._added:
+                    write(self._base, "cgroup.subtree_control", f"-{self._added[-1]}")
+                    self._added.pop()
+            if self._moved:
+                _move(self._moved, self._base)
+                remove_group(self._moved)
+                self._moved = ""
         except OSError:
-            # Another owner's slots below the same group need the controllers: then the process stays where it is.
             return
-        self._moved = ""
 
 
 def base_of(place: Place) -> str:
