@@ -302,10 +302,12 @@ class Slots:
 
 def _remove_quietly(folder: str) -> None:
     try:
-        if groups_below(folder) or members(folder):
-            return
+        in_use = bool(groups_below(folder) or members(folder))
+    except OSError:
+        in_use = False
+    try:
         # Processes that were killed just now may make it busy for a moment.
-        remove_group(folder, 0.2)
+        remove_group(folder, 0.0 if in_use else 0.2)
     except OSError:
         return
 
