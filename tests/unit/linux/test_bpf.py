@@ -74,6 +74,37 @@ def test_program_decides_as_its_table(
         assert interpret(program, nr, args) == verdict(table, default, nr, args)
 
 
+@given(tables, st.integers(471, 520), st.integers(1, 1 << 22), st.lists(st.tuples(st.integers(0, 540), arguments)))
+@settings(deadline=None)
+def test_marks_are_where_the_program_has_them(
+    interpret: Interpret,
+    table: dict[int, list[Rule]],
+    first: int,
+    me: int,
+    calls: list[tuple[int, tuple[int, ...]]],
+) -> None:
+    """Counted answers, comparisons with the own number and calls beyond the table, filled in by their indexes."""
+    own = Rule(EACCES | bpf.COUNTED, (Condition(0, (0, bpf.SELF), width=32),))
+    marked = bpf.assemble_marked(
+        "x86_64", {**table, 62: [own]}, errno_action(1) | bpf.COUNTED, (first, errno_action(38))
+    )
+    code = bytearray(marked.code)
+    for index in marked.counted:
+        code[8 * index + 4 : 8 * index + 8] = bpf.NOTIFY.to_bytes(4, "little")
+    for index in marked.own:
+        code[8 * index + 4 : 8 * index + 8] = me.to_bytes(4, "little")
+    for nr, args in [*calls, *((nr, (me, *args[1:])) for nr, args in calls), (62, (me,) * 6), (62, (0,) * 6)]:
+        if nr >= first:
+            expected = errno_action(38)
+        elif nr == 62:
+            expected = bpf.NOTIFY
+        else:
+            expected = verdict(table, bpf.NOTIFY, nr, args)
+        assert interpret(bytes(code), nr, args) == expected
+    assert interpret(marked.code, 62, (bpf.NO_PROCESS, 0, 0, 0, 0, 0)) == EACCES
+    assert interpret(marked.code, 62, (me, 0, 0, 0, 0, 0)) == errno_action(1)
+
+
 @given(tables, st.integers(0, (1 << 32) - 1), st.integers(0, 500))
 @settings(deadline=None)
 def test_another_architecture_is_always_killed(
@@ -147,7 +178,10 @@ def test_too_long_a_program_is_refused() -> None:
         lambda: errno_action(0),
         lambda: errno_action(4096),
         lambda: bpf.assemble("riscv64", {}, ALLOW),
+        lambda: Condition(0, (bpf.SELF,)),
+        lambda: Condition(0, (bpf.SELF,), ignore=1, width=32),
         lambda: bpf.assemble("x86_64", {1 << 30: [Rule(ALLOW)]}, ALLOW),
+        lambda: bpf.assemble_marked("x86_64", {470: [Rule(ALLOW)]}, ALLOW, (470, EACCES)),
         lambda: bpf.assemble("x86_64", {0: [Rule(ALLOW, (Condition(0, tuple(range(300))),))]}, ALLOW),
     ],
 )

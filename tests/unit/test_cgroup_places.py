@@ -37,16 +37,15 @@ from fastness._linux.cgroup_v1 import SlotsV1
 from fastness._linux.cgroup_v2 import SlotsV2, base_of
 
 #: What a version 1 container shows: its own part of each hierarchy, mounted at the place for the whole.
+DOCKER_1_MOUNTS = """
+36 35 0:30 /docker/0123 /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory
+37 35 0:31 /docker/0123 /sys/fs/cgroup/cpu,cpuacct ro,nosuid - cgroup cgroup rw,cpu,cpuacct
+38 35 0:32 /docker/0123 /sys/fs/cgroup/pids rw master:11 - cgroup cgroup rw,pids
+39 35 0:33 / /proc rw - proc proc rw
+"""
 DOCKER_1 = (
     "5:memory:/docker/0123\n4:cpu,cpuacct:/docker/0123\n3:pids:/docker/0123\n1:name=systemd:/docker/0123\n0::/\n",
-    "".join(
-        (
-            "36 35 0:30 /docker/0123 /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory\n",
-            "37 35 0:31 /docker/0123 /sys/fs/cgroup/cpu,cpuacct ro,nosuid - cgroup cgroup rw,cpu,cpuacct\n",
-            "38 35 0:32 /docker/0123 /sys/fs/cgroup/pids rw master:11 - cgroup cgroup rw,pids\n",
-            "39 35 0:33 / /proc rw - proc proc rw\n",
-        )
-    ),
+    DOCKER_1_MOUNTS,
 )
 
 #: A service of a machine with version 2 alone.
@@ -254,7 +253,7 @@ def test_a_limit_that_reads_back_otherwise_is_refused(tmp_path: Path) -> None:
     slot = Slot("a", [str(tmp_path)])
     # Writing does not shorten it: what is read differs from what was written.
     (tmp_path / "pids.max").write_text("123456")
-    with pytest.raises(OSError, match=r"pids\.max holds 123456 where 1234 was written|holds"):
+    with pytest.raises(OSError, match=r"pids\.max holds 123456 where 12 was written"):
         slot._hold(str(tmp_path), "pids.max", "12")
     (tmp_path / "pids.max").write_text("")
     slot._hold(str(tmp_path), "pids.max", "12")
