@@ -68,6 +68,9 @@ _LOW = 0xFFFFFFFF
 # Stands for "the next rule" until the length of this one is known; no real 8-bit offset is this large.
 _NEXT = 0x1FF
 
+# How many instructions a conditional jump can skip.
+_FARTHEST = 255
+
 _Instruction = tuple[int, int, int, int]
 
 
@@ -201,7 +204,7 @@ def assemble_marked(
     spans = _spans(table, default)
     if beyond and beyond[1] != default:
         spans = [span for span in spans if span[0] < beyond[0]] + [(beyond[0], [(_RETURN, 0, 0, beyond[1])])]
-    code += _search(spans)
+    code += _Search(spans).code()
     if len(code) > MAX_INSTRUCTIONS:
         raise ValueError(f"{len(code)} instructions; the kernel takes {MAX_INSTRUCTIONS}")
     own = [index for index, (op, _, _, k) in enumerate(code) if op == _JUMP_EQ and k == SELF]
@@ -234,14 +237,50 @@ def _spans(table: dict[int, list[Rule]], default: int) -> list[tuple[int, list[_
     return spans
 
 
-def _search(spans: list[tuple[int, list[_Instruction]]]) -> list[_Instruction]:
-    """Binary search over ``spans``; the accumulator holds the number until a leaf loads something else."""
-    if len(spans) == 1:
-        return spans[0][1]
-    middle = len(spans) // 2
-    below, above = _search(spans[:middle]), _search(spans[middle:])
-    boundary = spans[middle][0]
-    if len(below) <= 255:
-        return [(_JUMP_GE, len(below), 0, boundary), *below, *above]
-    # Conditional jumps reach 255 instructions, the plain jump any number.
-    return [(_JUMP_GE, 0, 1, boundary), (_JUMP_ALWAYS, 0, 0, len(below)), *below, *above]
+class _Search:
+    """
+    Binary search over spans; the accumulator holds the number until a span's code loads something else.
+
+    Instructions are made from the last to the first, so that whatever one jumps to has its place already.  Spans that
+    only return share an instruction as far as a conditional jump reaches, which halves the program: the kernel's time
+    to install one grows with its length.
+    """
+
+    def __init__(self, spans: list[tuple[int, list[_Instruction]]]) -> None:
+        self._backward: list[_Instruction] = []
+        self._returns: dict[int, int] = {}
+        self._reach(self._build(spans), _FARTHEST)
+
+    def code(self) -> list[_Instruction]:
+        return self._backward[::-1]
+
+    def _emit(self, instruction: _Instruction) -> int:
+        """Put ``instruction`` before all others; returns its place, counted from the end."""
+        self._backward.append(instruction)
+        return len(self._backward) - 1
+
+    def _build(self, spans: list[tuple[int, list[_Instruction]]]) -> int | _Instruction:
+        """The place where the search over ``spans`` begins, or the return that is all there is to it."""
+        if len(spans) == 1:
+            code = spans[0][1]
+            if len(code) == 1:
+                return code[0]
+            return [self._emit(instruction) for instruction in reversed(code)][-1]
+        middle = len(spans) // 2
+        above, below = self._build(spans[middle:]), self._build(spans[:middle])
+        # One instruction may come between the first of these and the jump.
+        to_above = self._reach(above, _FARTHEST - 1)
+        to_below = self._reach(below, _FARTHEST)
+        here = len(self._backward)
+        return self._emit((_JUMP_GE, here - to_above - 1, here - to_below - 1, spans[middle][0]))
+
+    def _reach(self, target: int | _Instruction, farthest: int) -> int:
+        """A place from which ``target`` follows, at most ``farthest`` instructions after the next that is made."""
+        here = len(self._backward)
+        if isinstance(target, int):
+            # Conditional jumps reach 255 instructions, the plain jump any number.
+            return target if here - target - 1 <= farthest else self._emit((_JUMP_ALWAYS, 0, 0, here - target - 1))
+        action = target[3]
+        if action not in self._returns or here - self._returns[action] - 1 > farthest:
+            self._returns[action] = self._emit(target)
+        return self._returns[action]

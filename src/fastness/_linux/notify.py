@@ -38,9 +38,6 @@ _ANSWER = struct.Struct("=QqiI")
 
 _RECV = 0xC0502100
 _SEND = 0xC0182101
-_SET_FLAGS = 0x40082104
-# Linux 6.6: the guest is woken on the processor that the supervisor leaves.
-_SYNC_WAKE_UP = 1
 
 _NAMES = {number: name for name, number in NUMBERS.items()}
 
@@ -88,11 +85,6 @@ class Listener:
         self._answer = bytearray(max(sizes[1], _ANSWER.size))
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
-        try:
-            # SAFETY: takes one integer; the descriptor is ours.
-            fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)
-        except OSError:
-            pass  # an older kernel wakes the guest on any processor
 
     def receive(self) -> Refused | None:
         """The next call that waits, or None where there is none just now.  Does not block.  Raises ``OSError``."""
