@@ -55,7 +55,7 @@ class AsyncSandbox:
         if unknown:
             allowed = ", ".join(("pool", "engines", *requests.OPTIONS))
             raise ConfigurationError(unknown[0], defaults[unknown[0]], allowed + meant(unknown[0], requests.OPTIONS))
-        _check_count("pool", pool, 0, 64)
+        _check_count("pool", pool, 0, 256)
         if engines is not None:
             _check_count("engines", engines, 1, 256)
         self._tier = registry.resolve(tier, dict(os.environ))
@@ -71,7 +71,7 @@ class AsyncSandbox:
         self._base = msgspec.structs.replace(base, tier=self._tier) if plain == self._defaults else None
 
     def _backend(self, tier: Tier) -> Backend:
-        return registry.make(tier, engines=self._engines, waiting=self._waiting)
+        return registry.make(tier, engines=self._engines, waiting=self._waiting, pool=self._pool)
 
     def _request(self, code: Any, options: dict[str, Any]) -> RunRequest:
         if not options and self._base is not None:

@@ -182,7 +182,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     work: str | None = None
     include: tuple[str, ...] = ()
     preload: tuple[str, ...] | None = None
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] | None = None
     preopens: tuple[str, ...] | None = None
     image: str | None = None
     tenant: str = "default"

@@ -23,8 +23,19 @@ REFER = 1 << 13
 TRUNCATE = 1 << 14
 IOCTL_DEV = 1 << 15
 
+_MAKE_CHAR = 1 << 6
+_MAKE_SOCK = 1 << 9
+_MAKE_FIFO = 1 << 10
+_MAKE_BLOCK = 1 << 11
+
 #: What reading a tree takes.
 READ = READ_FILE | READ_DIR
+#: What using a harmless device takes.
+DEVICE = READ_FILE | WRITE_FILE
+#: Sockets and pipes with names.
+MAKE_SPECIAL = _MAKE_SOCK | _MAKE_FIFO
+#: Doing what one likes in a tree, but starting programs, making special files and controlling devices.
+WRITE = ((1 << 13) - 1 | REFER | TRUNCATE) & ~(EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | MAKE_SPECIAL)
 
 #: The rights that make sense on something that is no directory.
 _FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV

@@ -19,6 +19,7 @@ from fastness._linux.syscalls import (
     drop_all_capabilities,
     prctl,
     raw,
+    set_capabilities,
 )
 
 RLIMIT_CPU = 0
@@ -91,6 +92,29 @@ def drop_capabilities() -> str:
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     drop_all_capabilities()
     return gap
+
+
+def drop_usable_capabilities() -> None:
+    """Empty the ambient, permitted, effective and inheritable sets; the bounding set stays.  Raises ``OSError``."""
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    drop_all_capabilities()
+
+
+def keep_capabilities(kept: tuple[int, ...]) -> None:
+    """
+    Give up every capability but those in ``kept``, which must be held, and leave none to programs started later.
+
+    The bounding set is emptied first, while that is still possible.  Raises ``OSError`` (``capabilities(7)``).
+    """
+    for capability in range(_MAX_CAPABILITIES):
+        try:
+            prctl(PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # the kernel has no capability of this number
+                raise
+            break
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    set_capabilities(kept)
 
 
 def close_writable_code() -> int:

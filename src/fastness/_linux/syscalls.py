@@ -110,9 +110,23 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 def drop_all_capabilities() -> None:
     """Empty the permitted, effective and inheritable sets of this thread (``capset(2)``).  Raises ``OSError``."""
+    set_capabilities(())
+
+
+def set_capabilities(kept: tuple[int, ...]) -> None:
+    """
+    Make ``kept`` this thread's permitted and effective capabilities, and none inheritable (``capset(2)``).
+
+    Raises ``OSError``.
+    """
     header = (C.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     data = (C.c_uint32 * 6)()
-    # SAFETY: version 3 reads two 12-byte records; `data` is 24 zero bytes, and both arrays outlive the call.
+    for capability in kept:
+        # Two records of effective, permitted, inheritable: for capabilities 0 to 31, and from 32 on.
+        first = 3 * (capability // 32)
+        data[first] |= 1 << capability % 32
+        data[first + 1] |= 1 << capability % 32
+    # SAFETY: version 3 reads two 12-byte records; `data` is 24 bytes, and both arrays outlive the call.
     raw("capset", C.addressof(header), C.addressof(data))
 
 

@@ -13,10 +13,9 @@ import msgspec
 
 from fastness.backends.base import Report, Sink, Staged
 from fastness.backends.engine_process import GRACE_S, EngineLost, EngineProcess
+from fastness.backends.telling import CallbackRaised, Gathered, answered, capability_of, claimed, exited, raised
 from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError
-from fastness.runner.capture import HeadTail
-from fastness.runner.staging import check_path
-from fastness.runs import Changes, Denial, DenialCode, File, Files, Outcome, OutcomeKind, RunRequest, Usage
+from fastness.runs import Changes, Denial, DenialCode, Files, Outcome, OutcomeKind, RunRequest, Usage
 from fastness.wire import messages as m
 from fastness.wire.payload import ClaimHead, GuestPayload, decode_claims, decode_payload
 
@@ -44,58 +43,6 @@ class Talk(msgspec.Struct):
 
     report: Report | None
     reusable: bool
-
-
-class _CallbackRaised(BaseException):
-    """The caller's own callback raised; ``error`` is what comes out of the run."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__()
-        self.error = error
-
-
-class _Gathered:
-    """What has come of a run so far: survives every way in which it may end."""
-
-    def __init__(self, request: RunRequest) -> None:
-        limits = request.limits
-        self.out = HeadTail(limits.output_bytes)
-        self.err = HeadTail(limits.output_bytes)
-        self.left = limits.output_total_bytes + (1 << 16)
-        self.files: dict[str, File] = {}
-        self.change: dict[str, str] = {}
-        self.pieces: list[bytes] = []
-        self.file_room = limits.file_bytes
-        self.file_count = limits.files
-
-    def output(self, name: str, data: bytes, sink: Sink | None) -> None:
-        if not data:
-            return
-        # The engine enforces this cap; one that does not is not to be trusted with anything.
-        self.left -= len(data)
-        if self.left < 0:
-            raise GuestProtocolError("the engine sent more output than the run may write")
-        (self.out if name == "stdout" else self.err).add(data)
-        if sink is not None:
-            try:
-                sink(name, data)
-            except BaseException as error:  # noqa: BLE001  # whatever a callback raises is its caller's
-                # Carried past the handlers of our own errors, which it may look like.
-                raise _CallbackRaised(error) from None
-
-    def artefact(self, message: m.Artefact, blob: bytes) -> None:
-        self.file_room -= len(blob)
-        if self.file_room < 0 or (not self.pieces and len(self.files) >= self.file_count):
-            raise GuestProtocolError("the engine sent more files than the run may leave")
-        self.pieces.append(blob)
-        if not message.more:
-            try:
-                path = check_path(message.path)
-            except StagingError as error:
-                raise GuestProtocolError(f"the engine sent a file with a bad path: {error.why}") from None
-            self.files[path] = File(b"".join(self.pieces))
-            self.change[path] = message.change
-            self.pieces.clear()
 
 
 def _head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:
@@ -149,7 +96,7 @@ async def converse(
     report.  Cancellation reaches the guest: the engine is told, or ended where it does not answer at once.
     """
     code = (request.code or "").encode("utf-8")
-    gathered = _Gathered(request)
+    gathered = Gathered(request)
     result: m.Result | None = None
     payload = b""
     kind: OutcomeKind | None = None
@@ -173,7 +120,7 @@ async def converse(
     except BackendError:
         engine.kill()
         raise
-    except _CallbackRaised as raised:
+    except CallbackRaised as raised:
         await _cancel(engine, invoke, gathered, waiting)
         raise raised.error from None
     except BaseException:
@@ -187,7 +134,7 @@ async def converse(
 
 
 async def _receive(
-    engine: EngineProcess, gathered: _Gathered, sink: Sink | None, limit: Limit
+    engine: EngineProcess, gathered: Gathered, sink: Sink | None, limit: Limit
 ) -> tuple[m.Result, bytes]:
     collecting = False
     while True:
@@ -214,7 +161,7 @@ async def _receive(
             raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
 
 
-async def _cancel(engine: EngineProcess, invoke: int, gathered: _Gathered, waiting: Waiting) -> None:
+async def _cancel(engine: EngineProcess, invoke: int, gathered: Gathered, waiting: Waiting) -> None:
     """Tell the engine to end the run, and end the engine where it does not answer at once."""
     if engine.dead:
         return
@@ -228,7 +175,7 @@ async def _cancel(engine: EngineProcess, invoke: int, gathered: _Gathered, waiti
 
 def _report(
     request: RunRequest,
-    gathered: _Gathered,
+    gathered: Gathered,
     result: m.Result | None,
     payload: bytes,
     kind: OutcomeKind | None,
@@ -321,39 +268,15 @@ def _outcome(
         code = exit_code if ending == "exit" else 0
         if answer is not None and answer.kind == "exception":
             # A guest whose answer was written before it exited: the exception is what a caller wants to know.
-            return _raised(answer, result)
-        return (OutcomeKind.OK, "", code) if not code else (OutcomeKind.GUEST_ERROR, f"exit status {code}", code)
+            return raised(answer, _full(answer, result))
+        return exited(code or 0)
     if answer is None:
         return OutcomeKind.PROTOCOL, "the guest returned without an answer", None
-    if answer.kind == "ok":
-        return OutcomeKind.OK, "", 0
-    if answer.kind == "exit":
-        code = answer.exit_code or 0
-        return (OutcomeKind.OK, "", 0) if not code else (OutcomeKind.GUEST_ERROR, f"exit status {code}", code)
-    return _raised(answer, result)
+    return answered(answer, _full(answer, result))
 
 
-def _raised(answer: GuestPayload, result: m.Result) -> tuple[OutcomeKind, str, int | None]:
-    detail = f"{answer.error_type}: {answer.error_message}" if answer.error_message else answer.error_type
-    if answer.error_type == "MemoryError":
-        return OutcomeKind.MEMORY, detail, 1
-    if answer.errno == _ENOSPC and any(row.code == "quota" for row in result.denials):
-        return OutcomeKind.DISK, detail, 1
-    return OutcomeKind.GUEST_ERROR, detail, 1
-
-
-_CAPABILITY = (("sock", "net"), ("socket", "net"), ("path_", "fs"), ("fd_", "fs"), ("proc_", "process"))
-
-
-def _capability(operation: str) -> str:
-    for prefix, name in _CAPABILITY:
-        if operation.startswith(prefix):
-            return name
-    if operation.startswith("ctypes"):
-        return "native"
-    if operation.startswith(("subprocess", "os.", "child_process")):
-        return "process"
-    return "net" if operation.startswith(("http", "dns", "net", "fetch")) else "wasi"
+def _full(answer: GuestPayload, result: m.Result) -> bool:
+    return answer.errno == _ENOSPC and any(row.code == "quota" for row in result.denials)
 
 
 def _denials(result: m.Result | None, claims: tuple[ClaimHead, ...]) -> tuple[Denial, ...]:
@@ -361,7 +284,7 @@ def _denials(result: m.Result | None, claims: tuple[ClaimHead, ...]) -> tuple[De
     if result is not None:
         rows += [
             Denial(
-                capability=_capability(row.operation),
+                capability=capability_of(row.operation),
                 operation=row.operation,
                 target=row.target,
                 code=DenialCode(row.code),
@@ -371,17 +294,4 @@ def _denials(result: m.Result | None, claims: tuple[ClaimHead, ...]) -> tuple[De
             )
             for row in result.denials
         ]
-    if claims:
-        rows += [
-            Denial(
-                capability=_capability(row.operation),
-                operation=row.operation,
-                target=row.target,
-                code=DenialCode.UNSUPPORTED,
-                layer="guest",
-                count=row.count,
-                claimed=True,
-            )
-            for row in claims
-        ]
-    return tuple(rows)
+    return (*rows, *claimed(claims))

@@ -15,14 +15,18 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastness.waiting import Waiting
+
+T = TypeVar("T")
 
 #: Seconds from exec to ready; far above what is measured, so that only a hang meets it.
 START_S = 30.0
@@ -55,6 +59,15 @@ def _spawner() -> ThreadPoolExecutor:
             _spawners.clear()
             found = _spawners[pid] = ThreadPoolExecutor(1, thread_name_prefix="fastness-spawn")
         return found
+
+
+def spawn_in_lasting_thread(spawn: Callable[[], T]) -> T:
+    """
+    The result of ``spawn``, called in a thread that lives as long as this process does.
+
+    A child that asks the kernel to end it with its parent is ended with the *thread* that started it.
+    """
+    return _spawner().submit(spawn).result()
 
 
 def source_root() -> str:
@@ -90,7 +103,7 @@ class EngineProcess:
         An engine asks the kernel to end it when the *thread* that started it ends, so a thread that lives as long as
         this process does it, whoever asks.
         """
-        return _spawner().submit(cls._spawn, descriptors, waiting).result()
+        return spawn_in_lasting_thread(lambda: cls._spawn(descriptors, waiting))
 
     @classmethod
     def _spawn(cls, descriptors: list[int], waiting: Waiting) -> EngineProcess:

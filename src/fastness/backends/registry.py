@@ -18,7 +18,7 @@ RUNTIME_WORDS = {"wasm": "wasm", "native": "isolated", "docker": "container", "a
 #: The order in which ``auto`` looks.
 AUTO = (Tier.WASM, Tier.ISOLATED, Tier.CONTAINER)
 #: Tiers that this version has a backend for.
-SERVED = frozenset({Tier.WASM, Tier.WORKER})
+SERVED = frozenset({Tier.WASM, Tier.WORKER, Tier.CONFINED, Tier.ISOLATED})
 
 
 def resolve(argument: str | None, variables: dict[str, str]) -> str:
@@ -54,7 +54,7 @@ def unavailable(tier: Tier) -> TierUnavailable:
     failure = ProbeFailure(
         guarantee="all",
         cause=f"this version of Fastness has no backend for the tier {tier.value!r}",
-        remedy="use the tier wasm",
+        remedy=f"use one of {', '.join(sorted(tier.value for tier in SERVED))}",
     )
     return TierUnavailable(tier.value, (failure,))
 
@@ -72,6 +72,12 @@ def make(tier: Tier, **options: Any) -> Backend:
         from fastness.backends.worker import WorkerBackend
 
         return WorkerBackend(waiting=options.get("waiting"), workers=options.get("engines"))
+    if tier in (Tier.CONFINED, Tier.ISOLATED):
+        from fastness.backends.native import NativeBackend
+
+        return NativeBackend(
+            tier, waiting=options.get("waiting"), guests=options.get("engines"), pool=options.get("pool", 0)
+        )
     from fastness.backends.wasm import WasmBackend
 
-    return WasmBackend(**options)
+    return WasmBackend(engines=options.get("engines"), waiting=options.get("waiting"))

@@ -16,13 +16,12 @@ from collections import OrderedDict
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from fastness._wasi import compiler
 from fastness.backends import materials as stock
 from fastness.backends import wasm_probe
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.conversation import converse, layers_of
+from fastness.backends.deadlines import left, told, until
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.pool import Pool
@@ -232,7 +231,7 @@ class WasmBackend(Backend):
     async def _run_once(
         self, request: RunRequest, staged: Staged, sink: Sink | None, want: str, began: float
     ) -> Report | None:
-        with self._waiting.limit(_left(request, began)):
+        with self._waiting.limit(left(request, began)):
             materials = await self._materials(request, want, sink)
             pool = self._pool(materials, request.tenant)
             engine = await pool.acquire()
@@ -241,13 +240,13 @@ class WasmBackend(Backend):
             self._running[engine] = engine.next_id()
             if self._closed:
                 raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
-            whole, request = request, _until(request, began)
+            whole, request = request, until(request, began)
             queued = time.monotonic() - began
             talk = await converse(
                 engine, self._waiting, self._running[engine], request, staged, sink, "run", queued=queued
             )
             reusable = talk.reusable
-            return _told(talk.report, whole, request)
+            return told(talk.report, whole, request)
         except EngineLost as lost:
             return _lost(lost)
         finally:
@@ -300,33 +299,6 @@ class WasmBackend(Backend):
         for pool in pools:
             pool.retire()
         self._modules.clear()
-
-
-def _left(request: RunRequest, began: float) -> float | None:
-    """Seconds until the request's deadline; None where it has none.  Raises TimeoutError where none are left."""
-    if request.deadline is None:
-        return None
-    left = request.deadline - (time.monotonic() - began)
-    # A millisecond is the least that a run may be given.
-    if left < 0.001:
-        raise TimeoutError
-    return left
-
-
-def _until(request: RunRequest, began: float) -> RunRequest:
-    """The request with no more time than its deadline leaves, now that it starts."""
-    left = _left(request, began)
-    if left is None or left >= request.limits.wall_s:
-        return request
-    return msgspec.structs.replace(request, limits=msgspec.structs.replace(request.limits, wall_s=left))
-
-
-def _told(report: Report | None, whole: RunRequest, request: RunRequest) -> Report | None:
-    """Say so where it was the deadline, not the run's own time, that ended it."""
-    if report is None or request is whole or report.outcome.kind is not OutcomeKind.TIMEOUT:
-        return report
-    detail = f"the deadline of {whole.deadline:.3g} s passed"
-    return msgspec.structs.replace(report, outcome=msgspec.structs.replace(report.outcome, detail=detail))
 
 
 def _usable(engine: EngineProcess) -> bool:

@@ -9,8 +9,6 @@ boot in a private file, because neither kernel nor code changes meanwhile; ``doc
 from __future__ import annotations
 
 import base64
-import hashlib
-import importlib.resources
 import os
 import platform
 import secrets
@@ -21,11 +19,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from fastness._linux import proof
-from fastness._wasi import home, keys
-from fastness.errors import BackendError, ConfigurationError, FastnessError
+from fastness._wasi import keys
+from fastness.backends import probe_record
+from fastness.errors import ConfigurationError, FastnessError
 from fastness.limits import MIB, Limits
 from fastness.runs import DenialCode, OutcomeKind, RunRequest
 from fastness.tier import Guarantee, Probe, ProbeFailure, Proof, Tier
@@ -232,53 +229,21 @@ def _missing(error: Exception) -> ProbeFailure:
 # The record of this boot.
 
 
-def _code_digest() -> str:
-    """A digest of the code that a verdict depends on."""
-    digest = hashlib.sha256()
-    for package in ("fastness._linux", "fastness._wasi", "fastness.backends"):
-        for file in sorted(importlib.resources.files(package).iterdir(), key=lambda item: item.name):
-            if file.name.endswith(".py"):
-                digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
-
-
 def _key() -> str:
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-        boot = stream.read(64).strip()
-    return f"{boot} {os.geteuid()} {sys.executable} {keys.wasmtime()[0]} {_code_digest()}"
-
-
-def _path() -> str:
-    return os.path.join(home.folder("cache"), "proof-wasm.json")
+    return probe_record.key(("fastness._wasi",), keys.wasmtime()[0])
 
 
 def recorded() -> Probe | None:
     """This boot's verdict, if one that holds was recorded for this code, user and interpreter."""
     try:
-        with open(_path(), "rb") as stream:
-            found = msgspec.json.decode(stream.read(1 << 20), type=_Record)
-        if found.key == _key() and found.probe.holds:
-            return found.probe
-    except (OSError, msgspec.MsgspecError, FileNotFoundError):
+        return probe_record.recorded("wasm", _key())
+    except (OSError, FileNotFoundError):
         return None
-    return None
 
 
 def record(verdict: Probe) -> None:
     """Keep a verdict that holds; failures are looked for anew each time.  Never raises for the disk's sake."""
-    if not verdict.holds:
-        return
     try:
-        target = _path()
-        temporary = f"{target}.{os.getpid()}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(msgspec.json.encode(_Record(_key(), verdict)))
-        os.replace(temporary, target)
-    except (OSError, BackendError, ConfigurationError):
+        probe_record.record("wasm", _key(), verdict)
+    except (OSError, FileNotFoundError):
         return
-
-
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    key: str
-    probe: Probe

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Mapping
 
 from fastness._linux import beneath
+from fastness._linux.fsuser import acting_as
 from fastness.errors import StagingError
 from fastness.runner.entries import Entry, Project
 
@@ -80,9 +81,11 @@ class _Copy:
                 if not self._go(folder):
                     self._drop(path)
                 elif entry.kind == "folder":
-                    os.mkdir(name, 0o700, dir_fd=self._target)
+                    with acting_as(self._uid, self._gid):
+                        os.mkdir(name, 0o700, dir_fd=self._target)
                 elif entry.kind == "link":
-                    os.symlink(entry.target, name, dir_fd=self._target)
+                    with acting_as(self._uid, self._gid):
+                        os.symlink(entry.target, name, dir_fd=self._target)
                     self._own(name, entry)
                 else:
                     self._file(path, name)
@@ -132,7 +135,8 @@ class _Copy:
             if not stat.S_ISREG(status.st_mode):
                 self._drop(path)
                 return
-            target = beneath.open_child(self._target, name, _WRITE, 0o600)
+            with acting_as(self._uid, self._gid):
+                target = beneath.open_child(self._target, name, _WRITE, 0o600)
             try:
                 size, digest = self._content(path, source, target, status.st_size)
                 finish(target, status, self._uid, self._gid)
@@ -207,7 +211,8 @@ def _put(path: str, content: bytes, into: int, uid: int, gid: int) -> dict[str, 
     try:
         for depth, part in enumerate(parents, 1):
             try:
-                os.mkdir(part, 0o755, dir_fd=here)
+                with acting_as(uid, gid):
+                    os.mkdir(part, 0o755, dir_fd=here)
                 if uid != -1 or gid != -1:
                     os.chown(part, uid, gid, dir_fd=here, follow_symlinks=False)
                 made["/".join(parents[:depth])] = Entry(kind="folder", mode=0o755)
@@ -220,7 +225,8 @@ def _put(path: str, content: bytes, into: int, uid: int, gid: int) -> dict[str, 
             os.unlink(name, dir_fd=here)
         except FileNotFoundError:
             pass
-        target = beneath.open_child(here, name, _WRITE, 0o644)
+        with acting_as(uid, gid):
+            target = beneath.open_child(here, name, _WRITE, 0o644)
         try:
             write_all(target, content)
             os.fchmod(target, 0o644)

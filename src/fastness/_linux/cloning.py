@@ -1,0 +1,122 @@
+"""
+Forking this interpreter into new namespaces and a control group (``clone3(2)``, ``setns(2)``).
+
+``os.fork`` takes no flags, and entering namespaces after it would need the calls that a process which forks guests
+has given up.  The interpreter's own steps around a fork are made here too, so that locks, the random module and
+whatever registered itself with ``os.register_at_fork`` are right in the child.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import errno
+
+from fastness._linux.syscalls import CLONE_NEWNS, NUMBERS, oserror, prctl, raw
+
+_CLONE_CHILD_CLEARTID = 0x00200000
+_CLONE_CHILD_SETTID = 0x01000000
+_CLONE_INTO_CGROUP = 0x200000000
+_CLONE_THREAD = 0x00010000
+_PR_GET_TID_ADDRESS = 40
+_SIGCHLD = 17
+
+# SAFETY: calls through a PyDLL keep the interpreter's lock, so no other thread of it can run between the interpreter's
+# own preparations and the fork, and the child is born holding the lock.
+_kept = C.PyDLL(None, use_errno=True)
+_kept.syscall.restype = C.c_long
+_kept.syscall.argtypes = [C.c_long] * 3
+
+
+def thread_address() -> int:
+    """
+    Where the C library keeps the number of this thread; 0 where the kernel does not tell.
+
+    A child must find its own number there (``PR_GET_TID_ADDRESS``, a kernel with checkpoint support).
+    """
+    word = C.c_uint64(0)
+    try:
+        # SAFETY: the kernel writes one word to `word`, which outlives the call.
+        raw("prctl", _PR_GET_TID_ADDRESS, C.addressof(word), 0, 0, 0)
+    except OSError:
+        return 0
+    return word.value
+
+
+def single_threaded() -> bool:
+    """
+    Whether this process has one thread, asked of the kernel without ``/proc``.
+
+    ``unshare(CLONE_THREAD)`` does nothing in a process of one thread and is refused in any other.
+    """
+    try:
+        # SAFETY: takes one integer and changes nothing.
+        raw("unshare", _CLONE_THREAD)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return False
+        raise
+    return True
+
+
+def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
+    """
+    Fork into the namespaces in ``flags`` and, where ``cgroup_fd`` is given, into that group of cgroup v2.
+
+    Returns 0 in the child and its process number, as this process sees it, in the parent.  The caller must have one
+    thread.  Raises ``OSError`` in the parent.
+    """
+    # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+    # set_tid_size, cgroup.
+    arguments = (C.c_uint64 * 11)()
+    arguments[0] = flags
+    arguments[4] = _SIGCHLD
+    address = thread_address()
+    if address:
+        # As the C library's own fork does: its idea of the thread's number must be the child's.
+        arguments[0] |= _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
+        arguments[2] = address
+    if cgroup_fd >= 0:
+        arguments[0] |= _CLONE_INTO_CGROUP
+        arguments[10] = cgroup_fd
+    place = C.addressof(arguments)
+    # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
+    C.pythonapi.PyOS_BeforeFork()
+    # SAFETY: 88 bytes of `struct clone_args` that outlive the call.  Without CLONE_VM the child has a copy of this
+    # memory and goes on from here on its copy of this stack.
+    pid: int = _kept.syscall(NUMBERS["clone3"], place, 88)
+    failed = C.get_errno() if pid < 0 else 0
+    if pid == 0:
+        # SAFETY: as above, in the child.
+        C.pythonapi.PyOS_AfterFork_Child()
+        return 0
+    # SAFETY: as above, in the parent.
+    C.pythonapi.PyOS_AfterFork_Parent()
+    if failed:
+        raise oserror("clone3", failed)
+    return pid
+
+
+def enter_mount_namespace(fd: int) -> None:
+    """
+    Join the mount namespace behind ``fd`` (of a namespace or of a process); root and current folder become its root.
+
+    Raises ``OSError`` (``setns(2)``; a process descriptor needs Linux 5.8).
+    """
+    # SAFETY: integers only.
+    raw("setns", fd, CLONE_NEWNS)
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from ``first`` on (``close_range(2)``, Linux 5.9)."""
+    close_range(first, 0xFFFFFFFF)
+
+
+def close_range(first: int, last: int) -> None:
+    """Close every descriptor from ``first`` to ``last``, whether or not it is open (``close_range(2)``)."""
+    # SAFETY: integers only; the largest unsigned 32-bit number stands for "all".
+    raw("close_range", first, last, 0)
+
+
+def keep_dumpable(value: bool) -> None:
+    """Whether processes of the same user may look at this one (``PR_SET_DUMPABLE``)."""
+    prctl(4, int(value))

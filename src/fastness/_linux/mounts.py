@@ -1,0 +1,92 @@
+"""
+Mounting, as far as a private file tree needs it (``mount(2)``, ``mount_setattr(2)``, ``pivot_root(2)``).
+
+Every call works in the caller's own mount namespace and raises ``OSError``.  Call :func:`make_private` first in a new
+one, or what is mounted here shows up in the namespace that it was copied from.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+
+from fastness._linux.syscalls import raw
+
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+_MS_REMOUNT = 32
+_MS_BIND = 1 << 12
+_MS_REC = 1 << 14
+_MS_PRIVATE = 1 << 18
+
+_MNT_DETACH = 2
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+
+
+def _text(value: str | None) -> C.Array[C.c_char] | None:
+    return None if value is None else C.create_string_buffer(os.fsencode(value))
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    """``mount(2)``."""
+    texts = [_text(source), _text(target), _text(kind), _text(options)]
+    addresses = [0 if text is None else C.addressof(text) for text in texts]
+    # SAFETY: the four texts are zero-terminated and outlive the call; a null type or option is allowed.
+    raw("mount", addresses[0], addresses[1], addresses[2], flags, addresses[3])
+
+
+def make_private() -> None:
+    """Nothing that is mounted or unmounted from now on reaches another namespace."""
+    mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+
+
+def make_root_mount(path: str) -> None:
+    """Make ``path`` a mount point of itself, so that it can be pivoted to."""
+    mount(path, path, None, _MS_BIND | _MS_REC)
+
+
+def bind(source: str, target: str, *, recursive: bool = True) -> None:
+    """Show ``source``, with what is mounted below it, at ``target`` too."""
+    mount(source, target, None, _MS_BIND | (_MS_REC if recursive else 0))
+
+
+def restrict(path: str, flags: int, *, recursive: bool = True) -> None:
+    """
+    Add ``flags`` (``MS_RDONLY``, ``MS_NOSUID``, ``MS_NODEV``, ``MS_NOEXEC``) to the mount at ``path``.
+
+    With ``recursive`` to every mount below it too, in one step (Linux 5.12).
+    """
+    # The attribute bits of mount_setattr(2) have the values of the old flags.
+    attribute = (C.c_uint64 * 4)(flags, 0, 0, 0)
+    text = C.create_string_buffer(os.fsencode(path))
+    # SAFETY: `attribute` is a `struct mount_attr` of 32 bytes; it and the zero-terminated path outlive the call.
+    raw("mount_setattr", _AT_FDCWD, C.addressof(text), _AT_RECURSIVE if recursive else 0, C.addressof(attribute), 32)
+
+
+def remount_readonly(path: str) -> None:
+    """Make the mount at ``path`` read-only; files that are open for writing there make it fail (``EBUSY``)."""
+    mount("none", path, None, _MS_REMOUNT | _MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def unmount(path: str) -> None:
+    """Take the mount at ``path`` out of the tree; it ends when its last user does (``umount2(2)``)."""
+    text = C.create_string_buffer(os.fsencode(path))
+    # SAFETY: a zero-terminated path that outlives the call, and an integer.
+    raw("umount2", C.addressof(text), _MNT_DETACH)
+
+
+def pivot_to(root: str) -> None:
+    """
+    Make the mount at ``root`` the root of this namespace and let the old tree go, with all that is mounted in it.
+
+    ``pivot_root(".", ".")`` stacks the old root on the new one, so that no folder is needed for it.
+    """
+    os.chdir(root)
+    here = C.create_string_buffer(b".")
+    # SAFETY: both arguments are the same zero-terminated text, which outlives the call.
+    raw("pivot_root", C.addressof(here), C.addressof(here))
+    unmount(".")
+    os.chdir("/")

@@ -1,0 +1,199 @@
+"""
+The first steps of a guest: from its birth as a copy of the zygote to the wall behind which foreign code may run.
+
+The order is forced.  A session of its own comes first, because signals to a process group ignore every namespace.
+What needs the mother's help comes before identity changes, those before capabilities go, and the filter last.
+
+Each page that is touched here for the first time is copied by the kernel, which costs more than most calls: what can
+be done once, in the zygote, is done there, and what it has given up already is not given up again.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+
+from fastness._linux import cloning, landlock, mounts, privileges, seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fastness._native.zygote import Birth
+
+#: The descriptor of the conversation with the caller, in every guest; before that, in the zygote, one of nothing.
+TALK = 3
+#: Where the zygote keeps what guests need at their birth; its folders follow.
+RECORDING = 4
+MOTHERS = 5
+FOLDERS = 6
+#: The filters that guests live under.
+PROFILES = ("guest/isolated", "guest/confined", "guest/confined_old", "command/run")
+_HEADER = struct.Struct(">BBHII")
+_ERROR = 0x49
+#: What the mother is told of a guest: its user, files, bytes, and whether it needs a user map; with the guest's
+#: process, the end of a pipe for her answer, and the guest's conversation.
+WANTED = struct.Struct("=IIQI")
+
+
+def serve(born: Birth) -> None:
+    """Become the guest, and serve it until the caller is done.  Never returns."""
+    try:
+        layers, gaps = confine(born)
+    except OSError as error:
+        refuse(born, error)
+        os._exit(1)
+    boot, request = born.boot, born.request
+    place, ahead = (request["work"], request["temporary"]), request["ahead"]
+    born.__dict__.clear()
+    boot.serve(TALK, *place, layers, gaps, ahead)
+
+
+def refuse(born: Birth, error: OSError) -> None:
+    """Tell the caller why there will be no guest."""
+    head = json.dumps({"id": 0, "where": "confine", "message": f"{error.strerror or error}"[:500]}).encode()
+    greeting = b"" if born.greeted else b"!"
+    try:
+        os.write(TALK if born.arranged else born.talk, greeting + _HEADER.pack(1, _ERROR, 0, len(head), 0) + head)
+    except OSError:
+        pass
+
+
+def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Give up everything; returns the layers that hold and the gaps.  Raises ``OSError`` where a wall cannot stand."""
+    os.setsid()
+    gaps: list[tuple[str, str]] = []
+    request = born.request
+    asked = _ask_mother(born) if born.isolated else -1
+    for source, target in ((born.talk, TALK), (born.out, 1), (born.err, 2)):
+        os.dup2(source, target)
+    born.arranged = True
+    ruleset = _ruleset(born, gaps)
+    if born.isolated:
+        _await_mother(asked)
+        born.greeted = True
+        cloning.keep_dumpable(False)
+        if request["programs"]:
+            # Whoever mounts it decides whose processes it shows, so this cannot be the mother's work.
+            flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+            mounts.mount("proc", "/proc", "proc", flags, "subset=pid,hidepid=2")
+        os.chdir("/work")
+    else:
+        os.chdir(request["work"])
+        greet(TALK, os.pidfd_open(os.getpid()), os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        born.greeted = True
+    kept = 0 if ruleset is None else _writable(born, ruleset)
+    # The mother, the zygote's own and everything that came with the request but this guest's three.
+    cloning.close_from(FOLDERS if ruleset is None else FOLDERS + kept)
+    if born.isolated and born.own_users:
+        uid = request["uid"]
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    privileges.drop_usable_capabilities()
+    for limit, value in request["limits"]:
+        privileges.set_limit(limit, value)
+    version = 0
+    if ruleset is not None:
+        version = ruleset.abi
+        ruleset.restrict()
+    notified = _filter(born, gaps)
+    return _layers(born, version, notified), gaps
+
+
+def greet(talk: int, process: int, work: int) -> None:
+    """Give the caller what it watches a guest with: its process and its work folder; both are closed here."""
+    with socket.socket(fileno=os.dup(talk)) as conversation:
+        rights = array.array("i", [process, work])
+        conversation.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    os.close(process)
+    os.close(work)
+
+
+def _ask_mother(born: Birth) -> int:
+    """Have the folders mounted; returns the pipe that tells of it.  The mother greets the caller for this guest."""
+    request = born.request
+    told, telling = os.pipe2(os.O_CLOEXEC)
+    process = os.pidfd_open(os.getpid())
+    # The mother enters the namespace of a process that she may look at; nobody else of this user runs here.
+    cloning.keep_dumpable(True)
+    message = WANTED.pack(request["uid"], request["files"], request["file_bytes"], not born.own_users)
+    rights = array.array("i", [process, telling, born.talk])
+    mothers = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, MOTHERS)
+    mothers.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    mothers.detach()
+    os.close(telling)
+    return told
+
+
+def _await_mother(told: int) -> None:
+    answer = os.read(told, 500)
+    if answer != b"+":
+        why = answer.decode("utf-8", "replace") or "the mother has ended"
+        raise OSError(5, f"mounting the guest's folders: {why}")
+
+
+def _ruleset(born: Birth, gaps: list[tuple[str, str]]) -> landlock.Ruleset | None:
+    """Rules for what can be read; what can be written is added once it is there."""
+    try:
+        ruleset = landlock.Ruleset()
+    except OSError as error:
+        if not born.isolated:
+            raise
+        gaps.append(("landlock", error.strerror or str(error)))
+        return None
+    programs = landlock.EXECUTE if born.request["programs"] else 0
+    for index, rights in enumerate(born.folders):
+        ruleset.allow_beneath(FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
+    return ruleset
+
+
+def _writable(born: Birth, ruleset: landlock.Ruleset) -> int:
+    """Add the rules for the guest's own folders; returns how many descriptors from FOLDERS on must stay open."""
+    programs = born.request["programs"]
+    rights = landlock.WRITE | (landlock.EXECUTE | landlock.MAKE_SPECIAL if programs else 0)
+    for path in born.request["writable"]:
+        ruleset.allow_path(path, rights)
+    os.dup2(ruleset.fd, FOLDERS, inheritable=False)
+    os.close(ruleset.fd)
+    ruleset.fd = FOLDERS
+    return 1
+
+
+def _filter(born: Birth, gaps: list[tuple[str, str]]) -> bool:
+    """Install the filter; True where each refusal is told to the launcher, False where the filter answers by itself."""
+    me = os.getpid()
+    listener = -1
+    plain, notifying = born.programs
+    if notifying is not None:
+        try:
+            listener = seccomp.install_with_listener(notifying.for_process(me))
+        except OSError as error:
+            gaps.append(("denials_recorded", error.strerror or str(error)))
+    if listener < 0:
+        seccomp.install(plain.for_process(me))
+    else:
+        recording = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, RECORDING)
+        message = json.dumps({"box": born.request["box"], "profile": born.profile}).encode()
+        recording.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
+        recording.detach()
+        os.close(listener)
+    os.close(RECORDING)
+    os.close(MOTHERS)
+    return listener >= 0
+
+
+def _layers(born: Birth, version: int, notified: bool) -> dict[str, str]:
+    landlocked = f"landlock(abi {version})"
+    layers = {"no_new_privs": "prctl", "no_privilege": "capset", "syscall_filtered": "seccomp"}
+    walls = ["mountns"] if born.isolated else []
+    network = ["netns"] if born.isolated else []
+    layers["fs_confined"] = "+".join([*walls, *([landlocked] if version else []), "seccomp"])
+    layers["net_confined"] = "+".join(["seccomp", *network, *([landlocked] if version >= 4 else [])])
+    layers["denials_recorded"] = "all" if notified else "partial"
+    if born.isolated:
+        layers |= {"pid_hidden": "pidns", "own_root": "mountns+pivot_root"}
+        if born.own_users:
+            layers["own_uid"] = "userns"
+    return layers

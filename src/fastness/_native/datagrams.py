@@ -1,0 +1,59 @@
+"""
+Small messages with descriptors, between processes of ours (``unix(7)``, ``SOCK_SEQPACKET``).
+
+Both ends are trusted when these are used: a guest never holds such a socket once its code runs.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Bytes of one message.
+SIZE = 1 << 17
+#: Descriptors of one message.
+DESCRIPTORS = 8
+
+
+def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] | list[int] = ()) -> None:
+    """Send one message; the descriptors stay open here too.  Raises ``OSError``."""
+    data = json.dumps(message).encode()
+    if fds:
+        sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+    else:
+        sock.send(data)
+
+
+def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """
+    The next message and its descriptors; None where the other end is gone.
+
+    Raises ``OSError``, ``BlockingIOError`` where none has come yet and ``sock`` does not block.
+    """
+    data, fds = receive_raw(sock)
+    return (json.loads(data) if data else None), fds
+
+
+def receive_raw(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """As :func:`receive`, without looking into the message; ``b""`` where the other end is gone."""
+    data, ancillary, flags, _ = sock.recvmsg(SIZE, socket.CMSG_SPACE(4 * DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % 4])
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        for fd in fds:
+            os.close(fd)
+        raise OSError(90, "a message was larger than any of ours")
+    return data, list(fds)
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected ends."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

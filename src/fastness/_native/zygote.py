@@ -1,0 +1,252 @@
+"""
+The zygote: an interpreter that has imported what guests will want, and forks one guest for each request.
+
+It imports packages that nobody here has read, so it is confined before that: a filter without the calls that mount,
+trace, load or reach the network, only the capabilities that making guests takes, and in the ``confined`` tier Landlock.
+It holds no secret and no data of any run, has one thread, and ends with its caller.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import select
+import socket
+import stat
+import sys
+import types
+
+from fastness._linux import cloning, landlock, privileges, profiles, seccomp
+from fastness._linux.syscalls import CLONE_NEWIPC, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, MACHINE
+from fastness._native import box, datagrams
+from fastness._native.filters import Filter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_CAP_SETGID = 6
+_CAP_SETUID = 7
+_CAP_SETPCAP = 8
+_CAP_SYS_ADMIN = 21
+#: What making a guest takes: its user, its namespaces, and giving all of this up.
+_CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
+
+
+#: The lowest number of the zygote's own descriptors.
+_OWN = 60
+_RLIMIT_NICE = 13
+_RLIMIT_RTPRIO = 14
+#: What nobody in the family has any of.
+_NONE_OF = (
+    privileges.RLIMIT_CORE, privileges.RLIMIT_MEMLOCK, privileges.RLIMIT_MSGQUEUE, _RLIMIT_NICE, _RLIMIT_RTPRIO,
+)  # fmt: skip
+_DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
+#: To take a zygote apart in a guest would touch, and so copy, many pages for nothing.
+_kept: list[object] = []
+
+
+class Birth:
+    """What a guest process has at its birth: its request, its descriptors, and the zygote's standing."""
+
+    def __init__(self, zygote: _Zygote, request: dict[str, Any], fds: list[int]) -> None:
+        self.greeted = self.arranged = False
+        self.request = request
+        self.talk, self.out, self.err = fds[:3]
+        self.isolated = zygote.isolated
+        self.own_users = zygote.own_users
+        self.boot = zygote.boot
+        self.folders = zygote.rights
+        self.programs = zygote.programs
+        self.profile: str = zygote.config["profile"]
+
+    def bound_to(self, serve: Callable[[Birth], None]) -> Callable[[], None]:
+        """``serve`` of this guest, as a call without arguments."""
+        return lambda: serve(self)
+
+
+def run(
+    control: socket.socket,
+    config: dict[str, Any],
+    recording: socket.socket,
+    mothers: socket.socket | None,
+    *,
+    own_users: bool,
+) -> Birth:
+    """Confine this process, import, and fork guests for ever.  Returns in each guest only."""
+    zygote = _Zygote(control, config, recording, mothers, own_users)
+    try:
+        zygote.prepare()
+    except BaseException as error:  # noqa: BLE001  # a package may raise anything while it is imported
+        kind = type(error).__name__
+        datagrams.send(zygote.control, {"failed": f"{kind}: {error}"[:2000], "preload": zygote.importing})
+        os._exit(1)
+    return zygote.serve()
+
+
+class _Zygote:
+    def __init__(
+        self,
+        control: socket.socket,
+        config: dict[str, Any],
+        recording: socket.socket,
+        mothers: socket.socket | None,
+        own_users: bool,
+    ) -> None:
+        self.control = control
+        self.config = config
+        self.recording = recording
+        self.mothers = mothers
+        self.own_users = own_users
+        self.boot: Any = None
+        self.importing = ""
+        self.isolated = config["tier"] == "isolated"
+        self.programs: tuple[Filter, Filter | None]
+        #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
+        self.rights: list[int] = []
+        self._live: dict[int, tuple[int, str]] = {}
+
+    def prepare(self) -> None:
+        config = self.config
+        for limit in _NONE_OF:
+            privileges.set_limit(limit, 0)
+        if self.isolated:
+            privileges.keep_capabilities(_CAPABILITIES)
+        else:
+            privileges.drop_capabilities()
+        privileges.hide_memory()
+        privileges.forbid_new_privileges()
+        self._settle()
+        plain = Filter(MACHINE, config["profile"])
+        self.programs = plain, Filter(MACHINE, config["profile"] + "_notify") if config["record"] else None
+        if not self.isolated:
+            ruleset = landlock.Ruleset()
+            for index, rights in enumerate(self.rights):
+                ruleset.allow_beneath(box.FOLDERS + index, rights)
+            ruleset.allow_path(config["boxes"], landlock.WRITE)
+            ruleset.restrict()
+        if config["kind"] == "python":
+            # The variant whose refusals give way to those of a guest's own filter, or a guest's would not be recorded.
+            # A zygote of programs imports nothing that is not ours, and its guests mount their own /proc.
+            seccomp.install(profiles.program(MACHINE, "zygote/preload_notify"))
+        self._interpreter()
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        if not cloning.single_threaded():
+            raise RuntimeError("a preloaded module has started a thread, which would be lost in every guest")
+
+    def _settle(self) -> None:
+        """
+        Put what guests need at their birth at numbers that all know, so that a guest closes the rest in one call.
+
+        Folders are opened for good: guests make rules of their own for them, and to open one again takes longer.
+        """
+        high = fcntl.fcntl(self.control, fcntl.F_DUPFD_CLOEXEC, _OWN)
+        self.control.close()
+        self.control = socket.socket(fileno=high)
+        null = os.open("/dev/null", os.O_RDWR)
+        kept = (null, self.recording, self.mothers or null)
+        moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _OWN) for one in kept]
+        os.close(null)
+        self.recording.close()
+        if self.mothers is not None:
+            self.mothers.close()
+        for source, target in zip(moved, (box.TALK, box.RECORDING, box.MOTHERS), strict=True):
+            os.dup2(source, target, inheritable=False)
+        cloning.close_range(box.FOLDERS, _OWN - 1)
+        devices = ["/dev"] if self.isolated else _DEVICES
+        for path in [*self.config["readable"], *devices]:
+            try:
+                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            rights = landlock.DEVICE if path in devices else landlock.READ
+            if not stat.S_ISDIR(os.fstat(fd).st_mode):
+                rights &= ~landlock.READ_DIR
+            # The lowest free number is the next one: all from FOLDERS on were closed.
+            assert fd == box.FOLDERS + len(self.rights)
+            self.rights.append(rights)
+        for fd in moved:
+            os.close(fd)
+
+    def _interpreter(self) -> None:
+        """Make this the interpreter that a guest expects: its paths, its modules, nothing of ours by name."""
+        config = self.config
+        self.boot = _load_boot(config["sources"]) if config["kind"] == "python" else None
+        sys.path[:] = config["sys_path"]
+        sys.argv[:] = [""]
+        for name in [name for name in sys.modules if name.partition(".")[0] == "fastness"]:
+            del sys.modules[name]
+        main = sys.modules["__main__"].__dict__
+        for name in [name for name in main if not name.startswith("__")]:
+            del main[name]
+        if self.boot is not None:
+            for name in config["preload"]:
+                self.importing = name
+                __import__(name)
+            self.importing = ""
+            self.boot.prepare()
+
+    def serve(self) -> Birth:
+        datagrams.send(self.control, {"ready": os.getpid()})
+        poller = select.poll()
+        poller.register(self.control, select.POLLIN)
+        while True:
+            for fd, _ in poller.poll():
+                if fd != self.control.fileno():
+                    poller.unregister(fd)
+                    self._reap(fd)
+                    continue
+                request, fds = datagrams.receive(self.control)
+                if request is None:
+                    os._exit(0)
+                born = self._fork(request, fds, poller)
+                if born is not None:
+                    return born
+
+    def _fork(self, request: dict[str, Any], fds: list[int], poller: select.poll) -> Birth | None:
+        name = request["box"]
+        flags = 0
+        if self.isolated:
+            flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (0 if self.own_users else CLONE_NEWUSER)
+        try:
+            if not cloning.single_threaded():
+                raise OSError(11, "the zygote has more than one thread")
+            pid = cloning.fork_into(flags, fds[3] if len(fds) > 3 else -1)
+        except OSError as error:
+            datagrams.send(self.control, {"unborn": name, "why": str(error), "errno": error.errno})
+            pid = -1
+        if pid == 0:
+            # Its number is given to something else soon, and what closes it then must not be this.
+            self.control.detach()
+            _kept.append(self)
+            return Birth(self, request, fds)
+        for fd in fds:
+            os.close(fd)
+        if pid > 0:
+            watch = os.pidfd_open(pid)
+            self._live[watch] = (pid, name)
+            poller.register(watch, select.POLLIN)
+        return None
+
+    def _reap(self, fd: int) -> None:
+        pid, name = self._live.pop(fd)
+        os.close(fd)
+        _, status, usage = os.wait4(pid, 0)
+        message = {"exit": name, "status": status, "rss": usage.ru_maxrss, "cpu": usage.ru_utime + usage.ru_stime}
+        datagrams.send(self.control, message)
+
+
+def _load_boot(sources: dict[str, str]) -> Any:
+    """The code that runs inside guests, as modules that belong to no package of ours."""
+    module: Any = None
+    for name in ("_fastness_encode", "_fastness", "_fastness_native"):
+        module = types.ModuleType(name)
+        # Tracebacks leave out frames of a file by this name.
+        module.__file__ = f"<{name}>"
+        sys.modules[name] = module
+        exec(compile(sources[name], module.__file__, "exec"), module.__dict__)  # noqa: S102  # our own text
+    return module

@@ -1,0 +1,263 @@
+"""
+The host's side of one native guest: a process, its conversation, its output, and the certainty that it has ended.
+
+A guest is confined before it says its first word.  Every byte that it sends is treated as hostile: parsed with caps,
+decoded typed, held to the order of the protocol, and read so that descriptors which come with it are thrown away.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastness.errors import BackendError, GuestProtocolError
+from fastness.wire import messages as m
+from fastness.wire.session import HostSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastness.waiting import Waiting
+
+#: Seconds from birth to ready; far above what is measured, so that only a hang meets it.
+START_S = 20.0
+_CHUNK = 1 << 16
+
+
+_START = m.Start("python", {})
+
+
+class BoxLost(Exception):
+    """The guest's process has ended without a word that was due."""
+
+
+class Box:
+    """
+    One guest process.  ``talk`` is the conversation; ``out`` and ``err`` are pipes that end with the guest.
+
+    ``process`` is a process descriptor, ``work`` a descriptor of the guest's work folder; both are -1 until
+    :meth:`adopt` has been told of them.  ``pid`` is its number as this process sees it.
+    """
+
+    def __init__(self, name: str, talk: socket.socket, out: int, err: int, waiting: Waiting) -> None:
+        self.name = name
+        self.talk = talk
+        self.out = out
+        self.err = err
+        self.process = -1
+        self.work = -1
+        self.pid = 0
+        self.born = time.monotonic()
+        self.waiting = waiting
+        self.session = HostSession()
+        self.ready: m.Ready = m.Ready()
+        self.closed = False
+        self._open = [out, err]
+        self._invoke = 0
+
+    def adopt(self, process: int, work: int) -> None:
+        """Take over the descriptors that tell of the guest's life and hold its files."""
+        self.process, self.work = process, work
+        self._open += [fd for fd in (process, work) if fd >= 0]
+        self.pid = pid_of(process)
+
+    # talking
+
+    def begin(self) -> None:
+        """Leave the first word in the conversation before there is a guest, which saves it a wait."""
+        self.talk.send(m.encode(_START))
+
+    async def send(self, message: m.HostMessage, blob: bytes = b"", fds: tuple[int, ...] = ()) -> None:
+        """Send a frame, with descriptors where ``fds`` names any.  Raises BoxLost."""
+        view = memoryview(self.session.send(message, blob))
+        carried = array.array("i", fds)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, carried)] if fds else []
+        while view:
+            sent = 0
+            try:
+                sent = self.talk.sendmsg([view], rights)
+                rights = []
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise BoxLost(str(error.strerror)) from None
+            if not sent:
+                await self.waiting.writable(self.talk)
+            view = view[sent:]
+
+    def next_message(self) -> tuple[m.GuestMessage, bytes] | None:
+        """A message that has come, or None.  Raises BoxLost at the end of the stream, GuestProtocolError."""
+        while True:
+            found = self.session.next_message()
+            if found is not None:
+                return found
+            try:
+                # Plain recv: whatever descriptors a guest attaches are closed by the kernel.
+                data = self.talk.recv(1 << 18)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                raise BoxLost(str(error.strerror)) from None
+            if not data:
+                raise BoxLost("the guest has ended")
+            self.session.receive(data)
+
+    async def expect(self, kind: type[Any]) -> Any:
+        """The next message, which must be of this kind.  Raises BoxLost, GuestProtocolError."""
+        while (found := self.next_message()) is None:
+            await self.waiting.readable(self.talk)
+        message = found[0]
+        if isinstance(message, m.Error):
+            raise BackendError(f"the guest ({message.where})", message.message, "run: fastness doctor")
+        if not isinstance(message, kind):
+            raise GuestProtocolError(f"{type(message).__name__.lower()} came where {kind.__name__.lower()} was due")
+        return message
+
+    def next_id(self) -> int:
+        """A number for an invoke."""
+        self._invoke += 1
+        return self._invoke
+
+    # limits
+
+    def limit(self, what: int, value: int, hard: int | None = None) -> None:
+        """Set a limit of the guest from outside, before its code runs (``prlimit(2)``).  Raises ``OSError``."""
+        if self.pid <= 0 or not self.alive:
+            # To the kernel the number 0 is the caller itself, and that of a process which has ended may be another's.
+            raise BoxLost("the guest has ended")
+        resource.prlimit(self.pid, what, (value, value if hard is None else hard))
+
+    def cpu_s(self) -> float:
+        """Seconds of processor time that the process has used; 0 where it is gone."""
+        try:
+            # The clock of another process (clock_getcpuclockid(3)): the number's complement, and 2 for all its time.
+            return time.clock_gettime((~self.pid << 3) | 2)
+        except OSError:
+            return 0.0
+
+    def memory(self) -> tuple[int, int, int]:
+        """Bytes of address space, of resident memory and of data of the process now; zeros where it is gone."""
+        return memory_of(self.pid)
+
+    # ending
+
+    def signal(self, number: int) -> None:
+        """Signal the process; nothing where it has ended, and never another process."""
+        if self.process >= 0 and not self.closed:
+            try:
+                signal.pidfd_send_signal(self.process, number)
+            except (ProcessLookupError, PermissionError):
+                pass
+
+    def kill(self) -> None:
+        """End the guest.  In ``isolated`` this is the first process of its namespace, so all of it ends."""
+        self.signal(signal.SIGKILL)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process >= 0 and not self.closed and not self.wait(0)
+
+    def wait(self, seconds: float) -> bool:
+        """Block until the process has ended; False where it has not by then."""
+        if self.process < 0 or self.closed:
+            return True
+        poller = select.poll()
+        poller.register(self.process, select.POLLIN)
+        return bool(poller.poll(max(0.0, seconds) * 1000))
+
+    def last_words(self) -> str:
+        """The last line that a guest, none of whose foreign code has run yet, wrote to its error stream."""
+        if self.closed:
+            return ""
+        try:
+            text = os.read(self.err, _CHUNK).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        return (text.strip().splitlines() or [""])[-1][:500]
+
+    def close(self) -> None:
+        """Close every descriptor.  Idempotent.  The process must have been killed."""
+        if self.closed:
+            return
+        self.closed = True
+        self.talk.close()
+        for fd in self._open:
+            os.close(fd)
+
+
+def memory_of(pid: int) -> tuple[int, int, int]:
+    """Bytes of address space, of resident memory and of data of a process now; zeros where it is gone."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+            fields = file.read(256).split()
+    except OSError:
+        return 0, 0, 0
+    page = resource.getpagesize()
+    return (int(fields[0]) * page, int(fields[1]) * page, int(fields[5]) * page) if fields else (0, 0, 0)
+
+
+def pid_of(process: int) -> int:
+    """The number of the process behind a descriptor, as this process sees it; 0 where it has ended."""
+    with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("Pid:"):
+                return max(0, int(line.split()[1]))
+    return 0
+
+
+def receive_first(talk: socket.socket) -> tuple[int, int] | bool:
+    """
+    The guest's two descriptors, which come with its first byte; True where it says why there is none, False at the end.
+
+    It is written before foreign code runs, and it is the only thing that is read with descriptors.
+    Raises ``BlockingIOError`` where it has not come.
+    """
+    data, rights, flags, _ = talk.recvmsg(1, socket.CMSG_SPACE(32), socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for level, kind, content in rights:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) // 4 * 4])
+    if data == b"+" and len(fds) == 2 and not flags & socket.MSG_CTRUNC:
+        return fds[0], fds[1]
+    for fd in fds:
+        os.close(fd)
+    return data == b"!"
+
+
+async def become_ready(box: Box, confirm: Callable[[Box], None]) -> None:
+    """
+    Bring a new guest from its birth to where it waits for an invoke.
+
+    ``confirm`` is called once its process is known and before it hears from us: the place to put it into a control
+    group.  Raises BackendError, BoxLost.
+    """
+    try:
+        with box.waiting.limit(START_S):
+            while True:
+                try:
+                    first = receive_first(box.talk)
+                    break
+                except BlockingIOError:
+                    pass
+                await box.waiting.readable(box.talk)
+            if first is False:
+                raise BoxLost("the guest has ended")
+            if not isinstance(first, bool):
+                box.adopt(*first)
+                confirm(box)
+            await box.expect(m.Hello)
+            # It was sent before there was a guest; saying so here is what the order of the protocol asks for.
+            box.session.send(_START)
+            box.ready = await box.expect(m.Ready)
+    except TimeoutError:
+        raise BackendError("starting a guest", f"not ready after {START_S:g} s", "see the machine's load") from None
+    except GuestProtocolError as error:
+        # No foreign code has run yet, so this is a fault of ours.
+        raise BackendError("starting a guest", error, "please report this") from None

@@ -1,0 +1,415 @@
+"""
+The tiers ``confined`` and ``isolated``: fresh guests of the caller's own interpreter, walled in by the kernel.
+
+``isolated`` also runs any program.  Every run has a process of its own, which was born from a zygote with its imports
+done; what it may use is decided before it hears of the code, and what it used is read off the kernel afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+from collections import OrderedDict
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from fastness._linux import cgroup
+from fastness.backends import native_config
+from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.backends.deadlines import left, told, until
+from fastness.backends.native_family import Family, Guest, Size
+from fastness.backends.native_keeper import Keeper
+from fastness.backends.native_session import NativeSession
+from fastness.backends.native_slots import SlotStock, place
+from fastness.backends.native_talk import CallbackRaised, Talk, encode_command, invoke_head
+from fastness.errors import BackendError, ConfigurationError, TierUnavailable
+from fastness.limits import MIB
+from fastness.runner import filling
+from fastness.runner.collect import Collected, collect
+from fastness.runs import OutcomeKind, RunRequest
+from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
+from fastness.waiting import Slots, ThreadWaiting, Waiting
+
+#: Guests of one sandbox at once, where nobody says otherwise.
+_DEFAULT_GUESTS = 64
+_FAMILIES_MAX = 16
+#: Seconds for a guest that was told to end, and for its pipes to run dry.
+_END_S = 5.0
+_DRAIN_S = 1.0
+#: Bytes beside the run's own memory and files that a guest's slot allows: page tables, the kernel's own, rounding.
+_SLOT_SLACK = 16 * MIB
+#: Bytes of address space beside the run's memory where the control group is what counts: arenas and stacks reserve more
+#: than they use.
+_RESERVE = 256 * MIB
+#: Bytes of inputs above which writing them is worth a thread.
+_INLINE = 1 << 16
+
+
+class NativeBackend(Backend):
+    """
+    Serves one tier.  ``pool`` guests are kept ready for each kind that was asked for; ``guests`` bounds how many there
+    are at once.
+    """
+
+    name = "zygote"
+
+    def __init__(
+        self,
+        tier: Tier,
+        *,
+        waiting: Waiting | None = None,
+        guests: int | None = None,
+        pool: int = 0,
+        groups: bool = True,
+    ) -> None:
+        self.tier = tier
+        self.runtimes = frozenset({"python", "command"} if tier is Tier.ISOLATED else {"python"})
+        self._waiting = waiting or ThreadWaiting()
+        self._limit = max(guests or _DEFAULT_GUESTS, pool)
+        self._pool = pool
+        self._groups = groups and tier is Tier.ISOLATED
+        self._slots: Slots | None = None
+        self._lock = threading.RLock()
+        self._families: OrderedDict[tuple[Any, ...], Family] = OrderedDict()
+        self._keeper = Keeper()
+        self._stock: SlotStock | None = None
+        self._talks: set[Talk] = set()
+        self._closed = False
+
+    async def probe(self, *, afresh: bool = False) -> Probe:
+        """Run the proofs of :mod:`fastness.backends.native_probe`, or take them from this boot's record."""
+        from fastness.backends import native_probe
+
+        return await native_probe.probe(self, self._waiting, afresh=afresh)
+
+    # guests
+
+    def stock(self) -> SlotStock:
+        """The slots of this backend."""
+        with self._lock:
+            if self._stock is None:
+                found = place()[1] if self._groups else None
+                self._stock = SlotStock(None if isinstance(found, cgroup.Unavailable) else found)
+            return self._stock
+
+    def family(self, request: RunRequest) -> Family:
+        """The family that serves a request.  Raises BackendError, ConfigurationError, TierUnavailable."""
+        kind = "command" if request.runtime == "command" else "python"
+        preload = native_config.check_preload(request.preload or ()) if kind == "python" else ()
+        wanted = request.packages
+        packages = native_config.packages_of(wanted if wanted is None else tuple(wanted))
+        key = (kind, preload, packages, request.tenant)
+        with self._lock:
+            if self._closed:
+                raise BackendError("running", "the sandbox is closed", "make a new one")
+            found = self._families.get(key)
+            if found is not None:
+                self._families.move_to_end(key)
+                return found
+            stock = self.stock()
+            if kind == "command" and stock.place is None:
+                raise self._no_groups()
+            boxes = self._boxes_folder(len(self._families))
+            config, environment = native_config.build(self.tier.value, kind, preload, packages, boxes)
+            made: Family
+            made = Family(config, environment, self._waiting, stock, boxes, lambda one: self._keeper.bury(made, one))
+            self._families[key] = made
+            old = []
+            while len(self._families) > _FAMILIES_MAX:
+                old.append(self._families.popitem(last=False)[1])
+        for family in old:
+            family.retire()
+        return made
+
+    def key(self, request: RunRequest) -> Size:
+        """
+        What is decided at a guest's birth.
+
+        A confined guest may be of another user than a caller who is root without the power to limit it, so it limits
+        itself; in ``isolated`` the caller has that power.
+        """
+        limits = request.limits
+        own: tuple[tuple[int, int], ...] = ()
+        if self.tier is Tier.CONFINED:
+            own = (
+                (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),
+                (resource.RLIMIT_NOFILE, limits.fds),
+                (resource.RLIMIT_FSIZE, max(1, limits.file_bytes)),
+                (resource.RLIMIT_AS, limits.memory),
+                (resource.RLIMIT_DATA, limits.memory),
+            )
+        return limits.file_bytes, limits.files, own
+
+    def groups_in_words(self) -> str:
+        """Where the control groups of guests are, or why there are none."""
+        if not self._groups:
+            return "not used"
+        found = place()[1]
+        return "none usable" if isinstance(found, cgroup.Unavailable) else found.how
+
+    def _boxes_folder(self, number: int) -> str:
+        if self.tier is Tier.ISOLATED:
+            return ""
+        folder = os.path.join(place()[0].folder, f"boxes-{id(self):x}-{number}")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return folder
+
+    def _no_groups(self) -> TierUnavailable:
+        found = place()[1]
+        reasons = found.reasons if isinstance(found, cgroup.Unavailable) else []
+        failures = tuple(
+            ProbeFailure(guarantee=Guarantee.TOTAL_MEM_CAP.value, cause=f"{r.candidate}: {r.cause}", remedy=r.fix)
+            for r in reasons
+        )
+        return TierUnavailable(self.tier.value, failures, reason="a program's processes cannot be capped together here")
+
+    @staticmethod
+    def _check(request: RunRequest) -> None:
+        if request.time is not None:
+            raise ConfigurationError("time", request.time, "the tier wasm: a native guest's clock cannot be stopped")
+        if request.preopens is not None:
+            raise ConfigurationError("preopens", request.preopens, "the runtime wasi, which has preopened folders")
+        if request.image is not None:
+            raise ConfigurationError("image", request.image, "the tier container")
+
+    async def _take(self, family: Family, key: Size) -> Guest:
+        if self._slots is None:
+            self._slots = self._waiting.slots(self._limit)
+        await self._slots.acquire()
+        try:
+            return family.take_ready(key) or await family.make(key)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def done(self, family: Family, guest: Guest) -> None:
+        """A guest is of no more use: let it be buried, and another be made ready."""
+        assert self._slots is not None
+        self._slots.release()
+        self._keeper.bury(family, guest)
+        if self._pool:
+            self._keeper.refill(family, guest.key, self._pool)
+
+    # running
+
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+        """One request in a guest of its own."""
+        self._check(request)
+        began = time.monotonic()
+        with self._waiting.limit(left(request, began)):
+            family = self.family(request)
+            guest = await self._take(family, self.key(request))
+        try:
+            whole, request = request, until(request, began)
+            report = await self._run(guest, request, staged, sink, time.monotonic() - began)
+            said = told(report, whole, request)
+            assert said is not None
+            return said
+        except CallbackRaised as raised:
+            raise raised.error from None
+        finally:
+            self.done(family, guest)
+
+    async def _run(self, guest: Guest, request: RunRequest, staged: Staged, sink: Sink | None, queued: float) -> Report:
+        self._bound(guest, request)
+        await self.fill(guest, staged)
+        talk = Talk(guest.box, request, sink)
+        return await self.talk(guest, talk, request, staged, "run", 0, queued)
+
+    async def talk(
+        self, guest: Guest, talk: Talk, request: RunRequest, staged: Staged, operation: str, session: int, queued: float
+    ) -> Report:
+        """One invoke from its head to its report; the guest of a run has ended after it."""
+        box = guest.box
+        code, environment = (request.code or "").encode(), request
+        grace = 0.0
+        if request.runtime == "command":
+            assert request.command is not None
+            code, grace = encode_command(request.command), request.limits.grace_s
+            merged = {**native_config.command_environment(), **request.env}
+            environment = msgspec.structs.replace(request, env=merged)
+        stdin = _memory_file(request.stdin) if request.stdin else -1
+        self._talks.add(talk)
+        try:
+            if self._closed:
+                raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
+            head = invoke_head(box.next_id(), environment, operation, session, code)
+            await talk.run(head, code, (stdin,) if stdin >= 0 else (), grace)
+        finally:
+            self._talks.discard(talk)
+            if stdin >= 0:
+                os.close(stdin)
+        over = not session or talk.gone or talk.reason is not None
+        if over:
+            box.kill()
+        ended = await self._ended(guest) if talk.gone else None
+        if talk.gone or talk.reason is not None or request.runtime == "command":
+            await self._waiting.call(partial(talk.drain, _DRAIN_S))
+        collected = await self._collect(guest, staged, request, over)
+        answered_well = talk.result is not None and talk.result.ending == "returned"
+        killed = False
+        if guest.slot is not None and not answered_well:
+            killed = bool(guest.slot.usage().oom_kills)
+        return talk.report(
+            ended=ended,
+            collected=collected,
+            records=guest.zygote.records(box.name),
+            out_of_memory=killed,
+            layers=self._layers(guest),
+            session=bool(session),
+            queued=queued,
+        )
+
+    def _bound(self, guest: Guest, request: RunRequest) -> None:
+        """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError."""
+        if self.tier is Tier.CONFINED:
+            return
+        limits, box = request.limits, guest.box
+        space, resident, data = guest.base
+        try:
+            if guest.slot is not None:
+                memory = limits.memory + limits.file_bytes + resident + _SLOT_SLACK
+                guest.slot.configure(memory=memory, pids=limits.pids + 1, cpus=None)
+            seconds = int(limits.cpu_s) + 2
+            # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
+            box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
+            box.limit(resource.RLIMIT_NOFILE, limits.fds)
+            box.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
+            if request.runtime == "python":
+                reserve = _RESERVE if guest.slot is not None else 0
+                box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
+                box.limit(resource.RLIMIT_DATA, data + limits.memory)
+            # In a user namespace, or as a user, of its own a guest is counted alone.
+            box.limit(resource.RLIMIT_NPROC, limits.pids + (1 if request.runtime == "command" else 0))
+        except (OSError, ValueError) as error:
+            raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
+
+    async def fill(self, guest: Guest, staged: Staged) -> None:
+        """Put the run's files into the guest's work folder.  Raises StagingError."""
+        if not staged.files and staged.project is None:
+            return
+        box, uid = guest.box, guest.uid
+
+        def fill() -> None:
+            if staged.project is not None:
+                filling.fill(staged.project, box.work, uid=uid, gid=uid, files=staged.files)
+            else:
+                filling.fill_files(staged.files, box.work, uid=uid, gid=uid)
+
+        if staged.project is None and sum(map(len, staged.files.values())) < _INLINE:
+            fill()
+        else:
+            await self._waiting.call(fill)
+
+    async def _ended(self, guest: Guest) -> dict[str, Any] | None:
+        """How the kernel says that the guest's process ended, once its zygote has told it."""
+        end = time.monotonic() + _END_S
+        while (found := guest.zygote.exit_of(guest.box.name)) is None and time.monotonic() < end:
+            if not guest.zygote.alive:
+                return None
+            await self._waiting.call(partial(time.sleep, 0.001))
+        return found if found is not None and "status" in found else None
+
+    async def _collect(self, guest: Guest, staged: Staged, request: RunRequest, over: bool) -> Collected:
+        box = guest.box
+        before = staged.project if staged.project is not None else staged.files
+        if not before and not os.listdir(box.work):
+            return Collected()
+        limits = request.limits
+
+        def look() -> Collected:
+            if over:
+                # Nobody writes any more, so that what is read is what was left.
+                box.wait(_END_S)
+            return collect(box.work, before, max_bytes=limits.file_bytes, max_files=limits.files)
+
+        try:
+            return await self._waiting.call(look)
+        except OSError as error:
+            raise BackendError("collecting the run's files", error, "please report this") from None
+
+    def _layers(self, guest: Guest) -> dict[str, str]:
+        found = {name.upper(): text for name, text in guest.box.ready.layers.items() if name != "denials_recorded"}
+        found["DENIALS_RECORDED"] = guest.box.ready.layers.get("denials_recorded", "partial")
+        if self.tier is Tier.ISOLATED:
+            kept = guest.slot.flavour if guest.slot is not None else "rlimit+nofork"
+            found["TOTAL_MEM_CAP"] = kept
+            found["PIDS_CAP"] = f"{kept}+rlimit" if guest.slot is not None else "rlimit+nofork"
+        return found
+
+    # sessions, and ahead
+
+    async def open_session(self, request: RunRequest) -> BackendSession:
+        """A guest that keeps its state."""
+        self._check(request)
+        if request.runtime != "python":
+            raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
+        family = self.family(request)
+        guest = await self._take(family, self.key(request))
+        try:
+            self._bound(guest, request)
+        except BaseException:
+            self.done(family, guest)
+            raise
+        return NativeSession(self, family, guest)
+
+    async def warm(self, request: RunRequest, count: int) -> None:
+        """Have ``count`` guests waiting."""
+        self._check(request)
+        family, key = self.family(request), self.key(request)
+        while family.waiting_count(key) < min(count, self._limit):
+            family.put_ready(await family.make(key, ahead=True))
+
+    def cancel_all(self) -> None:
+        """End every run in progress; each returns a result with the outcome ``cancelled``."""
+        for talk in list(self._talks):
+            talk.end(OutcomeKind.CANCELLED)
+
+    def guest_pids(self) -> list[int]:
+        """Processes of ours that are alive, as far as this process knows their numbers."""
+        with self._lock:
+            return [pid for family in self._families.values() for pid in family.pids()]
+
+    async def aclose(self) -> None:
+        """End every guest and every zygote."""
+        with self._lock:
+            self._closed = True
+            families = list(self._families.values())
+            self._families.clear()
+            stock, self._stock = self._stock, None
+
+        def end() -> None:
+            for talk in list(self._talks):
+                talk.end(OutcomeKind.CANCELLED, "the sandbox was closed")
+            for family in families:
+                family.retire()
+            self._keeper.close()
+            if stock is not None:
+                stock.close()
+
+        await self._waiting.call(end)
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _memory_file(content: bytes) -> int:
+    """A sealed file in memory with this content, at its start."""
+    from fastness._linux import memory
+
+    fd = memory.memory_file()
+    try:
+        _write_all(fd, content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        memory.seal(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,154 @@
+"""
+What a zygote is told: whose interpreter it is, which folders it shows to its guests, and how they are confined.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import os
+import re
+import site
+import sys
+import sysconfig
+from typing import Any
+
+from fastness._linux import landlock, seccomp
+from fastness.errors import ConfigurationError
+
+#: What a guest is, inside: see :mod:`fastness._native.launcher`.
+GUEST_UID = 1000
+_MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_PRELOAD_MAX = 64
+_FOLDERS_MAX = 64
+#: What a confined interpreter may read of the system: libraries, and what says how text and time look.
+_SYSTEM = (
+    "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/usr/share/zoneinfo",
+    "/usr/share/locale", "/etc/ld.so.cache", "/etc/localtime",
+)  # fmt: skip
+#: The environment of every native guest at its start.  One thread for linear algebra: a zygote may have no other, and
+#: a guest may raise it.
+_ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "HOME": "/work",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108  # inside the guest
+    "NO_COLOR": "1",
+}
+_COMMAND_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+def check_preload(preload: tuple[Any, ...]) -> tuple[str, ...]:
+    """Module names in the order given, without repeats.  Raises ConfigurationError."""
+    if len(preload) > _PRELOAD_MAX:
+        raise ConfigurationError("preload", f"{len(preload)} modules", f"at most {_PRELOAD_MAX}")
+    for name in preload:
+        if not isinstance(name, str) or len(name) > 200 or not _MODULE_NAME.fullmatch(name):
+            raise ConfigurationError("preload", name, "dotted module names")
+    return tuple(dict.fromkeys(preload))
+
+
+@functools.cache
+def _own_packages() -> tuple[str, ...]:
+    found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    return tuple(dict.fromkeys(path for path in found if os.path.isdir(path)))
+
+
+def packages_of(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
+    """
+    Folders that guests may import from: those given, else those of the caller's own environment.
+
+    Raises ConfigurationError for one that is no absolute path of a folder.
+    """
+    if wanted is None:
+        return _own_packages()
+    if len(wanted) > _FOLDERS_MAX:
+        raise ConfigurationError("packages", f"{len(wanted)} folders", f"at most {_FOLDERS_MAX}")
+    for path in wanted:
+        if not os.path.isabs(path) or not os.path.isdir(path) or os.path.normpath(path) == "/":
+            raise ConfigurationError("packages", path, "absolute paths of folders that hold packages")
+    return tuple(dict.fromkeys(os.path.normpath(path) for path in wanted))
+
+
+def _interpreter() -> list[str]:
+    """Folders that this interpreter's standard library and shared library are in."""
+    found = {sys.base_prefix, sys.base_exec_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    return sorted(os.path.realpath(path) for path in found if os.path.isdir(path) and path != "/")
+
+
+def _standard_library() -> list[str]:
+    """What a bare interpreter searches: this one's path, without what site and the caller have added."""
+    version = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    standard = os.path.dirname(os.__file__)
+    archive = os.path.join(os.path.dirname(standard), version)
+    dynamic = os.path.join(sysconfig.get_path("platstdlib"), "lib-dynload")
+    real = os.path.join(sys.base_exec_prefix, sys.platlibdir, os.path.basename(standard), "lib-dynload")
+    return [archive, standard, dynamic if os.path.isdir(dynamic) else real]
+
+
+def sources() -> dict[str, str]:
+    """The texts that run inside guests."""
+    folder = importlib.resources.files("fastness.guest")
+    names = {"_fastness_encode": "encode.py", "_fastness": "boot.py", "_fastness_native": "native.py"}
+    return {name: folder.joinpath(file).read_text("utf-8") for name, file in names.items()}
+
+
+def build(
+    tier: str, kind: str, preload: tuple[str, ...], packages: tuple[str, ...], boxes: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The configuration and the environment of a zygote."""
+    interpreter = _interpreter()
+    isolated = tier == "isolated"
+    python = kind == "python"
+    profile = "command/run" if not python else "guest/isolated"
+    if not isolated:
+        profile = "guest/confined" if landlock.abi() >= 3 else "guest/confined_old"
+    shown = [*interpreter, *packages]
+    config = {
+        "tier": tier,
+        "kind": kind,
+        "paths": shown,
+        "readable": ["/"] if isolated else [*shown, *(path for path in _SYSTEM if os.path.exists(path))],
+        "sys_path": [*_standard_library(), *packages],
+        "preload": list(preload),
+        "sources": sources() if python else {},
+        "profile": profile,
+        "record": seccomp.has_user_notification(),
+        "guest_uid": GUEST_UID,
+        "command": not python,
+        "boxes": boxes,
+        "hidden": [] if isolated else hidden([*shown, boxes]),
+    }
+    environment = dict(_ENVIRONMENT)
+    if not python:
+        environment = {"LANG": "C.UTF-8", "HOME": "/work", "PATH": _COMMAND_PATH, "TMPDIR": "/tmp"}  # noqa: S108  # inside
+    return config, environment
+
+
+def command_environment(interpreter_first: bool = True) -> dict[str, str]:
+    """What every program of the runtime ``command`` finds in its environment before what the caller passes."""
+    own = os.path.join(os.path.realpath(sys.base_prefix), "bin")
+    path = _COMMAND_PATH if not interpreter_first or own.startswith("/usr") else f"{own}:{_COMMAND_PATH}"
+    return {"LANG": "C.UTF-8", "HOME": "/work", "PATH": path, "TMPDIR": "/tmp", "TERM": "dumb"}  # noqa: S108  # inside
+
+
+def hidden(paths: list[str]) -> list[str]:
+    """The topmost folders above ``paths`` that a user without rights of its own may not enter."""
+    found: set[str] = set()
+    for path in paths:
+        current = ""
+        for part in path.strip("/").split("/"):
+            current = f"{current}/{part}"
+            try:
+                mode = os.stat(current).st_mode
+            except OSError:
+                break
+            if not mode & 0o001 and os.path.isdir(current):
+                found.add(current)
+                break
+    # Below another one it is dealt with already.
+    return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))

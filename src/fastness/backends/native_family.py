@@ -1,0 +1,351 @@
+"""
+A zygote and the guests that it makes: started when first needed, kept ready ahead, used once, seen to their end.
+
+One family serves one tenant with one set of preloaded modules.  A guest that waits is confined already and sits in a
+control group slot where there are any; slots hold one guest at a time and are given back when its last process is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastness._linux import uids
+from fastness.backends.box import Box, BoxLost, become_ready
+from fastness.backends.native_slots import SlotStock
+from fastness.backends.zygote_process import ZygoteProcess
+from fastness.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastness._linux.cgroup_slot import Slot
+    from fastness.waiting import Waiting
+
+#: After so many guests, or so many seconds, a zygote is replaced: all its guests have the same addresses and hash seed.
+RECYCLE_GUESTS = 5_000
+RECYCLE_S = 900.0
+#: Seconds within which a killed guest has ended, or something is wrong with the machine.
+_BURY_S = 10.0
+
+#: What is decided at a guest's birth: bytes and files of its tree, and limits that it sets itself, by number.
+Size = tuple[int, int, tuple[tuple[int, int], ...]]
+
+_names = iter(range(1, 1 << 62))
+_names_lock = threading.Lock()
+
+
+def _name() -> str:
+    with _names_lock:
+        return f"b{next(_names)}"
+
+
+class Guest:
+    """A box with what belongs to it: its zygote, its slot, its folder, and what it was made for."""
+
+    def __init__(self, box: Box, zygote: ZygoteProcess, key: Size) -> None:
+        self.box = box
+        self.zygote = zygote
+        self.key = key
+        self.slot: Slot | None = None
+        self.folder = ""
+        #: The host's number of the guest's user, -1 where it is the caller's own.
+        self.uid = -1
+        self.base = (0, 0, 0)
+        self.inside_uid = 0
+        self.buried = False
+
+
+class Family:
+    """Guests of one kind.  ``config`` and ``environment`` are the zygote's; ``boxes`` is a folder for work folders."""
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        environment: dict[str, str],
+        waiting: Waiting,
+        stock: SlotStock,
+        boxes: str,
+        bury: Callable[[Guest], None],
+    ) -> None:
+        self.config = config
+        self.tier: str = config["tier"]
+        self._environment = environment
+        self._waiting = waiting
+        self._stock = stock
+        self._boxes = boxes
+        self._later = bury
+        self._lock = threading.Lock()
+        self._starting = waiting.slots(1)
+        self._zygote: ZygoteProcess | None = None
+        self._old: list[ZygoteProcess] = []
+        self._ready: dict[Size, list[Guest]] = {}
+        self._users: dict[int, list[int]] = {}
+        self._retired = False
+        self.used = time.monotonic()
+
+    # the zygote
+
+    async def zygote(self, waiting: Waiting | None = None) -> ZygoteProcess:
+        """The zygote that makes guests now.  Raises BackendError, ConfigurationError."""
+        waiting = waiting or self._waiting
+        found = self._zygote
+        if found is not None and found.alive and not self._is_old(found):
+            return found
+        await self._starting.acquire()
+        try:
+            found = self._zygote
+            if found is not None and found.alive and not self._is_old(found):
+                return found
+            if self._retired:
+                raise BackendError("running", "the sandbox is closed", "make a new one")
+            made = await waiting.call(self._spawn)
+            try:
+                await made.start(waiting)
+            except BaseException:
+                made.kill()
+                raise
+            with self._lock:
+                if found is not None:
+                    self._old.append(found)
+                self._zygote = made
+            self._drop_ready_of(found)
+            return made
+        finally:
+            self._starting.release()
+
+    def _is_old(self, zygote: ZygoteProcess) -> bool:
+        return zygote.guests >= RECYCLE_GUESTS or time.monotonic() - zygote.born > RECYCLE_S
+
+    def _spawn(self) -> ZygoteProcess:
+        block = None
+        config = dict(self.config)
+        if os.geteuid() == 0:
+            try:
+                block = uids.claim()
+            except (OSError, ValueError) as error:
+                raise BackendError("finding unused users", error, f"set {uids.VARIABLE} to a free range") from None
+            config["uids"] = [block.base, block.count]
+            if self.tier == "confined":
+                os.chown(self._boxes, block.base, block.base)
+        try:
+            zygote = ZygoteProcess.spawn(config, self._environment)
+        except BaseException:
+            if block is not None:
+                block.release()
+            raise
+        zygote.uids = block
+        if block is not None:
+            self._users[id(zygote)] = list(range(1, block.count))
+        return zygote
+
+    # guests
+
+    async def make(self, key: Size, waiting: Waiting | None = None, *, ahead: bool = False) -> Guest:
+        """A new guest whose tree holds ``key`` bytes and files.  Raises BackendError, ConfigurationError."""
+        waiting = waiting or self._waiting
+        for attempt in range(3):
+            zygote = await self.zygote(waiting)
+            try:
+                return await self._make(zygote, key, waiting, ahead)
+            except BoxLost as lost:
+                # A zygote that has just ended takes the guest with it; a new one is worth two more tries.
+                if attempt == 2 or zygote.alive:
+                    raise BackendError("starting a guest", lost, "run: fastness doctor") from None
+        raise AssertionError
+
+    async def _make(self, zygote: ZygoteProcess, key: Size, waiting: Waiting, ahead: bool) -> Guest:
+        name = _name()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        out, out_end = os.pipe2(os.O_CLOEXEC)
+        err, err_end = os.pipe2(os.O_CLOEXEC)
+        ours.setblocking(False)
+        for fd in (out, err):
+            os.set_blocking(fd, False)
+        box = Box(name, ours, out, err, waiting)
+        guest = Guest(box, zygote, key)
+        ends = [theirs.fileno(), out_end, err_end]
+        try:
+            request = self._request(guest, zygote, ahead)
+            slot = guest.slot = self._stock.take() if self.tier == "isolated" else None
+            into = slot is not None and self._stock.place is not None and self._stock.place.supports_clone_into
+            if slot is not None and into:
+                if guest.uid >= 0 and zygote.uids is not None:
+                    slot.delegate(zygote.uids.base)
+                request["into_group"] = True
+                ends.append(slot.fd)
+            box.begin()
+            zygote.request(request, ends)
+            del ends[3:]
+            theirs.close()
+            os.close(out_end)
+            os.close(err_end)
+            ends.clear()
+
+            def confirm(box: Box) -> None:
+                if slot is not None and not into:
+                    try:
+                        slot.attach(box.pid)
+                    except ProcessLookupError:
+                        pass  # it has ended, and what it said of that is to be heard next
+
+            await become_ready(box, confirm)
+            guest.base = box.memory()
+            return guest
+        except BaseException as error:
+            if ends:
+                theirs.close()
+                os.close(out_end)
+                os.close(err_end)
+            told = zygote.exit_of(name)
+            words = box.last_words()
+            self._later(guest)
+            if isinstance(error, BoxLost) and told is not None and "why" in told:
+                raise BackendError("making a guest", told["why"], "free memory or process slots") from None
+            if isinstance(error, BoxLost) and words:
+                raise BackendError("starting a guest", words, "please report this") from None
+            if isinstance(error, OSError):
+                raise BackendError("making a guest", error, "run: fastness doctor") from None
+            raise
+
+    def _request(self, guest: Guest, zygote: ZygoteProcess, ahead: bool) -> dict[str, Any]:
+        name = guest.box.name
+        file_bytes, files, limits = guest.key
+        request: dict[str, Any] = {
+            "box": name,
+            "uid": self.config["guest_uid"],
+            "file_bytes": file_bytes,
+            "files": files,
+            "limits": self._limits(zygote, limits),
+            "ahead": ahead,
+            "programs": self.config["kind"] == "command",
+        }
+        if zygote.uids is not None and self.tier == "isolated":
+            with self._lock:
+                users = self._users[id(zygote)]
+                if not users:
+                    raise BackendError("making a guest", "the block has no free user", "use fewer guests at once")
+                number = users.pop(0)
+            guest.uid = zygote.uids.base + number
+            guest.inside_uid = number
+            request["uid"] = self.config["guest_uid"] + number - 1
+        elif zygote.uids is not None:
+            guest.uid = zygote.uids.base
+        if self.tier == "isolated":
+            writable = ["/work", "/tmp"] + (["/dev/shm"] if request["programs"] else [])  # noqa: S108  # of the guest alone
+            return request | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
+        folder = guest.folder = os.path.join(self._boxes, name)
+        os.mkdir(folder, 0o700)
+        for part in ("", "work", "tmp"):
+            path = os.path.join(folder, part) if part else folder
+            if part:
+                os.mkdir(path, 0o700)
+            if guest.uid >= 0:
+                os.chown(path, guest.uid, guest.uid)
+        return request | {
+            "work": f"{folder}/work",
+            "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours
+            "writable": [f"{folder}/work", f"{folder}/tmp"],  # noqa: S108  # as above
+        }
+
+    def _limits(self, zygote: ZygoteProcess, limits: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+        """Limits as the guest sets them; those of memory come on top of what its zygote takes."""
+        base = zygote.size()
+        more = {resource.RLIMIT_AS: base[0], resource.RLIMIT_DATA: base[2]}
+        return [(limit, value + more.get(limit, 0)) for limit, value in limits]
+
+    def take_ready(self, key: Size) -> Guest | None:
+        """A guest that waits, if there is one that still lives."""
+        self.used = time.monotonic()
+        while True:
+            with self._lock:
+                ready = self._ready.get(key)
+                if not ready:
+                    return None
+                guest = ready.pop(0)
+            if guest.zygote is self._zygote and guest.box.alive:
+                return guest
+            self._later(guest)
+
+    def put_ready(self, guest: Guest) -> None:
+        """Let a new guest wait."""
+        with self._lock:
+            keep = not self._retired and guest.zygote is self._zygote
+            if keep:
+                self._ready.setdefault(guest.key, []).append(guest)
+        if not keep:
+            self._later(guest)
+
+    def waiting_count(self, key: Size) -> int:
+        """Guests that wait."""
+        return len(self._ready.get(key, ()))
+
+    def pids(self) -> list[int]:
+        """Processes that this family's caller has started or knows."""
+        zygotes = [one.process.pid for one in (self._zygote, *self._old) if one is not None and one.alive]
+        return zygotes + [guest.box.pid for ready in self._ready.values() for guest in ready]
+
+    # ends
+
+    def bury(self, guest: Guest) -> None:
+        """See a guest to its end: its process, its slot, its folder, its user.  Blocks; idempotent."""
+        if guest.buried:
+            return
+        guest.buried = True
+        box = guest.box
+        box.kill()
+        if not box.wait(_BURY_S):
+            # Not even SIGKILL has ended it: nothing of it may be used again.
+            box.close()
+            return
+        box.close()
+        guest.zygote.forget(box.name)
+        if guest.slot is not None:
+            self._stock.give(guest.slot)
+        if guest.folder:
+            from fastness.runtime import remove_tree
+
+            remove_tree(guest.folder)
+        if guest.inside_uid:
+            with self._lock:
+                self._users.get(id(guest.zygote), []).append(guest.inside_uid)
+        self._end_old()
+
+    def _end_old(self) -> None:
+        """Old zygotes end when their last guest has."""
+        with self._lock:
+            # A zygote's guests end with it, so one that is still at work is left alone for as long as a run may last.
+            done = [one for one in self._old if time.monotonic() - one.born > 2 * RECYCLE_S or not one.alive]
+            self._old = [one for one in self._old if one not in done]
+        for zygote in done:
+            zygote.kill()
+            self._users.pop(id(zygote), None)
+
+    def _drop_ready_of(self, zygote: ZygoteProcess | None) -> None:
+        if zygote is None:
+            return
+        with self._lock:
+            dropped = [guest for ready in self._ready.values() for guest in ready if guest.zygote is zygote]
+            for ready in self._ready.values():
+                ready[:] = [guest for guest in ready if guest.zygote is not zygote]
+        for guest in dropped:
+            self._later(guest)
+
+    def retire(self) -> None:
+        """End the zygote, and with it every guest."""
+        with self._lock:
+            self._retired = True
+            ready = [guest for guests in self._ready.values() for guest in guests]
+            self._ready.clear()
+            zygotes = [one for one in (self._zygote, *self._old) if one is not None]
+            self._zygote, self._old = None, []
+        for guest in ready:
+            guest.box.kill()
+        for zygote in zygotes:
+            zygote.kill()
+        for guest in ready:
+            self.bury(guest)

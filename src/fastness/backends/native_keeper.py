@@ -1,0 +1,100 @@
+"""
+The thread that works behind the runs of a native sandbox: it buries guests that are done and keeps others ready.
+
+A run's caller has its result as soon as the guest has given it.  Waiting for the guest's process to be gone, taking its
+slot and folder back and making the next guest is what this thread does meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from fastness.errors import FastnessError
+from fastness.waiting import ThreadWaiting, drive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastness.backends.native_family import Family, Guest, Size
+
+#: Seconds after which refills are tried again where one failed.
+_RETRY_S = 1.0
+
+
+class Keeper:
+    """One thread, started with the first job, in the process that made it."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        self._wanted: dict[tuple[int, Size], int] = {}
+        self._waiting = ThreadWaiting()
+
+    def bury(self, family: Family, guest: Guest) -> None:
+        """See a guest to its end, soon; it is told to end now."""
+        guest.box.kill()
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._start()
+                self._jobs.put(lambda: family.bury(guest))
+        if closed:
+            family.bury(guest)
+
+    def refill(self, family: Family, key: Size, count: int) -> None:
+        """Have ``count`` guests of this kind waiting, soon.  The last wish counts."""
+        with self._lock:
+            if self._closed or not count:
+                return
+            place = (id(family), key)
+            pending = place in self._wanted
+            self._wanted[place] = count
+            if not pending:
+                self._start()
+                self._jobs.put(lambda: self._fill(family, key, place))
+
+    def _fill(self, family: Family, key: Size, place: tuple[int, Size]) -> None:
+        with self._lock:
+            count = self._wanted.pop(place, 0)
+            if self._closed:
+                return
+        if family.waiting_count(key) >= count:
+            return
+        try:
+            family.put_ready(drive(family.make(key, self._waiting, ahead=True)))
+        except (FastnessError, OSError) as error:
+            # A run that needs a guest meets the same fault and tells it; this one is nobody's yet.
+            logging.getLogger("fastness").debug("no guest could be made ahead: %s", error)
+            return
+        # One at a time, so that guests which have ended are not kept waiting for their burial.
+        self.refill(family, key, count)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="fastness-keeper", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except Exception:
+                logging.getLogger("fastness").exception("a guest could not be seen to its end")
+
+    def close(self) -> None:
+        """Do what is left to do, then stop.  Blocks for it."""
+        with self._lock:
+            self._closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None and self._pid == os.getpid():
+            self._jobs.put(None)
+            thread.join()

@@ -1,0 +1,76 @@
+"""
+Control group slots of this process: where they can be made, and which are free.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from fastness._linux import cgroup
+from fastness._linux.cgroup_slot import Slot, Slots
+from fastness.errors import BackendError
+from fastness.runtime import Owner, claim
+
+_places_lock = threading.Lock()
+_places: dict[int, tuple[Owner, cgroup.Slots | cgroup.Unavailable]] = {}
+
+
+def place() -> tuple[Owner, cgroup.Slots | cgroup.Unavailable]:
+    """This process's folder and its control groups, looked for once.  Raises as :func:`fastness.runtime.claim`."""
+    with _places_lock:
+        pid = os.getpid()
+        found = _places.get(pid)
+        if found is None or found[0].released:
+            _places.clear()
+            owner = claim()
+            found = _places[pid] = (owner, cgroup.find(owner.id))
+        return found
+
+
+class SlotStock:
+    """Control group slots of this process, made when needed and used again.  None exist where ``place`` is None."""
+
+    def __init__(self, place: Slots | None) -> None:
+        self.place = place
+        self._free: list[Slot] = []
+        self._lock = threading.Lock()
+        self._made = 0
+
+    def take(self) -> Slot | None:
+        """A free slot, or None where there are none at all.  Raises BackendError."""
+        if self.place is None:
+            return None
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+            self._made += 1
+            number = self._made
+        try:
+            return self.place.new(f"s{number}")
+        except OSError as error:
+            raise BackendError("making a control group", error, "run: fastness doctor") from None
+
+    def give(self, slot: Slot) -> None:
+        """Take a slot back; one that still holds a process is emptied, and one that cannot be is left to a sweep."""
+        try:
+            try:
+                slot.reset()
+            except OSError:
+                slot.kill()
+                slot.remove()
+                return
+        except OSError:
+            return
+        with self._lock:
+            self._free.append(slot)
+
+    def close(self) -> None:
+        """Remove the slots that are free."""
+        with self._lock:
+            free, self._free = self._free, []
+        for slot in free:
+            try:
+                slot.remove()
+            except OSError:
+                pass

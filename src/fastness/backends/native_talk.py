@@ -1,0 +1,355 @@
+"""
+One invoke with a native guest, from its frames, its pipes and its end to a report.
+
+The guest's process is in the hands of foreign code, so nothing that it says decides anything but its own answer: time,
+memory, output and files are read off the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fastness.backends.base import Report, Sink
+from fastness.backends.box import Box, BoxLost
+from fastness.backends.telling import CallbackRaised, Gathered, answered, claimed, exited
+from fastness.errors import GuestProtocolError
+from fastness.runs import Denial, DenialCode, Outcome, OutcomeKind, RunRequest, Usage
+from fastness.wire import messages as m
+from fastness.wire.payload import GuestPayload, decode_claims, decode_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastness.runner.collect import Collected
+
+#: Errors that say that a tree or a file is as large as it may be: EFBIG, ENOSPC, EDQUOT.
+_FULL = frozenset({27, 28, 122})
+_CHUNK = 1 << 16
+#: Seconds between looks at what the kernel does not bound by itself.
+_WATCH_S = 0.05
+_CPUS = os.cpu_count() or 1
+#: Bytes of claims that are kept.
+_CLAIMS_CAP = 1 << 15
+
+
+class Talk:
+    """
+    One invoke under way.
+
+    ``reason`` is set by whoever ends the run before its own end, and becomes its outcome; ``watch`` is asked now and
+    then and may return such a reason.  ``gone`` is true where the guest's process ended by itself.
+    """
+
+    def __init__(self, box: Box, request: RunRequest, sink: Sink | None) -> None:
+        self.box = box
+        self.request = request
+        self.sink = sink
+        self.gathered = Gathered(request)
+        # One byte more than may be written is what shows that more was.
+        self._output_left = request.limits.output_total_bytes
+        self._written = {"stdout": 0, "stderr": 0}
+        self.reason: tuple[OutcomeKind, str] | None = None
+        self.result: m.Result | None = None
+        self.payload = b""
+        self.claims = b""
+        self.gone = False
+        self.began = 0.0
+        self.wall_s = 0.0
+        self.cpu_s = 0.0
+        self.memory = 0
+        self.watch: Callable[[], tuple[OutcomeKind, str] | None] | None = None
+        self._cpu_before = 0.0
+        self._asked_to_end = 0.0
+
+    def end(self, kind: OutcomeKind, detail: str = "") -> None:
+        """End the guest now, for this reason unless there is one already.  Callable from any thread."""
+        if self.reason is None:
+            self.reason = (kind, detail)
+        self.box.kill()
+
+    async def run(self, head: m.Invoke, blob: bytes, fds: tuple[int, ...] = (), grace_s: float = 0.0) -> None:
+        """
+        Send the invoke and take everything in until its result has come or the guest is gone.
+
+        With ``grace_s`` a guest that is out of time is asked to end first.  Raises CallbackRaised; what a cancelled
+        task leaves is an ended guest.
+        """
+        box = self.box
+        waiter = select.epoll(4)
+        try:
+            for fd in (box.talk.fileno(), box.out, box.err, box.process):
+                waiter.register(fd, select.EPOLLIN)
+            self.began = time.monotonic()
+            self._cpu_before = box.cpu_s()
+            try:
+                await box.send(head, blob, fds)
+                await self._take(waiter, grace_s)
+            except BoxLost:
+                self.gone = True
+            except GuestProtocolError as error:
+                self.end(OutcomeKind.PROTOCOL, str(error))
+        except BaseException:
+            box.kill()
+            raise
+        finally:
+            waiter.close()
+            self._account()
+
+    async def _take(self, waiter: select.epoll, grace_s: float) -> None:
+        box = self.box
+        talk, process = box.talk.fileno(), box.process
+        while True:
+            events = waiter.poll(0)
+            if not events:
+                try:
+                    with box.waiting.limit(self._patience()):
+                        await box.waiting.readable(waiter)  # type: ignore[arg-type]  # it has a fileno, which is all that is used
+                except TimeoutError:
+                    self._look(grace_s)
+                continue
+            ready = {fd for fd, _ in events}
+            for name, fd in (("stdout", box.out), ("stderr", box.err)):
+                if fd in ready and not self._read(name, fd):
+                    waiter.unregister(fd)
+            if talk in ready:
+                while (found := box.next_message()) is not None:
+                    if self._heard(*found):
+                        return
+            if process in ready:
+                # What it said before it ended is still in the socket and the pipes.
+                while (found := box.next_message()) is not None:
+                    if self._heard(*found):
+                        return
+            if time.monotonic() - self.began > self.request.limits.wall_s:
+                self._look(grace_s)
+
+    def _heard(self, message: m.GuestMessage, blob: bytes) -> bool:
+        """Take one message; True for the last one of the invoke."""
+        if isinstance(message, m.Result):
+            self.result = message
+            self.payload = blob[message.stdout_len + message.stderr_len :][: message.payload_len]
+            return True
+        if isinstance(message, m.Event) and message.name == "claims":
+            self.claims += blob[: _CLAIMS_CAP - len(self.claims)]
+            return False
+        raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
+
+    def _read(self, name: str, fd: int) -> bool:
+        """One piece of a pipe; False at its end."""
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        self._written[name] += len(data)
+        room = self._output_left
+        self._output_left -= len(data)
+        if self._output_left < 0:
+            data = data[: max(0, room)]
+            self.end(OutcomeKind.OUTPUT_LIMIT)
+        self.gathered.output(name, data, self.sink)
+        return True
+
+    # time
+
+    def _patience(self) -> float:
+        limits = self.request.limits
+        left = limits.wall_s - (time.monotonic() - self.began)
+        if self._asked_to_end:
+            left = self._asked_to_end - time.monotonic()
+        cpu_left = limits.cpu_s - (self.box.cpu_s() - self._cpu_before)
+        step = min(left, max(cpu_left / _CPUS, 0.005))
+        return max(0.001, min(step, _WATCH_S) if self.watch is not None else step)
+
+    def _look(self, grace_s: float) -> None:
+        """Something may be over its limit: time, processor time, or what ``watch`` knows."""
+        limits = self.request.limits
+        now = time.monotonic()
+        if self._asked_to_end:
+            if now >= self._asked_to_end:
+                self.box.kill()
+        elif now - self.began >= limits.wall_s:
+            if grace_s > 0:
+                self.reason = self.reason or (OutcomeKind.TIMEOUT, "")
+                self._asked_to_end = now + grace_s
+                self.box.signal(15)
+            else:
+                self.end(OutcomeKind.TIMEOUT)
+        elif self.box.cpu_s() - self._cpu_before >= limits.cpu_s:
+            self.end(OutcomeKind.CPU)
+        elif self.watch is not None and (found := self.watch()) is not None:
+            self.end(*found)
+
+    def _account(self) -> None:
+        self.wall_s = time.monotonic() - self.began
+        self.cpu_s = max(0.0, self.box.cpu_s() - self._cpu_before)
+        self.memory = self.box.memory()[1]
+
+    def drain(self, seconds: float) -> None:
+        """Read what is left in the pipes of a guest that was ended; bounded, for nobody may hold them for ever."""
+        end = time.monotonic() + seconds
+        left = {self.box.out: "stdout", self.box.err: "stderr"}
+        poller = select.poll()
+        for fd in left:
+            poller.register(fd, select.POLLIN)
+        while left and time.monotonic() < end:
+            for fd, _ in poller.poll(max(0.0, end - time.monotonic()) * 1000):
+                if not self._read(left[fd], fd):
+                    poller.unregister(fd)
+                    del left[fd]
+
+    # telling
+
+    def report(
+        self,
+        *,
+        ended: dict[str, Any] | None,
+        collected: Collected,
+        records: list[dict[str, Any]],
+        out_of_memory: bool,
+        layers: dict[str, str],
+        session: bool,
+        queued: float,
+    ) -> Report:
+        """
+        The report of this invoke.
+
+        ``ended`` is how the kernel says that the process ended, where it did so by itself; ``records`` are refused
+        system calls; ``out_of_memory`` is whether the kernel killed for memory.
+        """
+        answer: GuestPayload | None = None
+        broken = ""
+        if self.payload:
+            try:
+                answer = decode_payload(self.payload)
+            except GuestProtocolError as error:
+                broken = str(error)
+        kind, detail, code, number = self._outcome(answer, broken, ended, out_of_memory)
+        good = answer is not None and kind is OutcomeKind.OK
+        claims = answer.claims if answer is not None else decode_claims(self.claims) if self.claims else ()
+        gathered = self.gathered
+        dropped = gathered.out.dropped + gathered.err.dropped
+        kept = session and self.result is not None and self.reason is None
+        out, err = gathered.out.bytes(), gathered.err.bytes()
+        return Report(
+            outcome=Outcome(kind, detail[:2000], number, dropped),
+            value=answer.value if good and answer is not None else None,
+            value_repr=answer.value_repr if good and answer is not None else None,
+            stdout=out,
+            stderr=err,
+            exit_code=code,
+            files=collected.files,
+            changes=collected.changes,
+            denials=(*map(_denial, records), *collected.denials, *claimed(claims)),
+            usage=Usage(
+                wall_s=self.wall_s,
+                cpu_s=self.cpu_s or (ended or {}).get("cpu", 0.0),
+                queue_s=queued,
+                memory=self.memory or 1024 * (ended or {}).get("rss", 0),
+                stdout_bytes=self._written["stdout"],
+                stderr_bytes=self._written["stderr"],
+                file_bytes=collected.total_bytes,
+                files=collected.total_files,
+                denials_dropped=collected.refused_dropped + (answer.claims_dropped if answer is not None else 0),
+            ),
+            layers=layers,
+            state="none" if not session else "kept" if kept else "lost",
+            collected=collected,
+        )
+
+    def _outcome(
+        self, answer: GuestPayload | None, broken: str, ended: dict[str, Any] | None, out_of_memory: bool
+    ) -> tuple[OutcomeKind, str, int | None, int | None]:
+        """Kind, detail, exit code and signal."""
+        if self.reason is not None:
+            return *self.reason, None, None
+        if out_of_memory and (answer is None or answer.kind != "ok"):
+            return OutcomeKind.MEMORY, "the kernel ended it at its memory limit", None, 9
+        if broken:
+            return OutcomeKind.PROTOCOL, broken, None, None
+        if self.result is not None:
+            if self.result.ending == "exit":
+                return *exited(self.result.exit_code or 0), None
+            if self.result.ending == "trap":
+                return _signalled(self.result.trap.removeprefix("signal "))
+            if answer is None:
+                return OutcomeKind.PROTOCOL, "the guest returned without an answer", None, None
+            return *answered(answer, answer.errno in _FULL), None
+        if ended is None:
+            return OutcomeKind.CRASHED, "the guest's process ended and nobody saw how", None, None
+        status = ended["status"]
+        if os.WIFSIGNALED(status):
+            return _signalled(str(os.WTERMSIG(status)))
+        return *exited(os.WEXITSTATUS(status)), None
+
+
+def _signalled(number: str) -> tuple[OutcomeKind, str, int | None, int | None]:
+    import signal
+
+    if not number.isdecimal() or not 0 < int(number) < 65:
+        return OutcomeKind.PROTOCOL, "the guest ended for a signal that there is not", None, None
+    one = int(number)
+    if one == signal.SIGXCPU:
+        return OutcomeKind.CPU, "", None, one
+    try:
+        name = signal.Signals(one).name
+    except ValueError:
+        name = f"signal {one}"
+    return OutcomeKind.CRASHED, f"it was ended by {name}", None, one
+
+
+#: The kind of power that a refused system call belongs to; whatever is not listed is the kernel's own.
+_CAPABILITIES = {
+    "net": ("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto"),
+    "process": (
+        "execve", "execveat", "fork", "vfork", "clone", "clone3", "kill", "tkill", "tgkill", "rt_sigqueueinfo",
+        "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal", "pidfd_getfd", "ptrace", "process_vm_readv",
+        "process_vm_writev", "setsid", "setpgid", "prlimit64",
+    ),
+    "fs": (
+        "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes",
+        "utimensat", "futimesat", "mount", "umount2", "mknod", "mknodat", "setxattr", "lsetxattr", "fsetxattr",
+        "getxattr", "lgetxattr", "fgetxattr", "open_by_handle_at", "name_to_handle_at", "chroot", "pivot_root",
+    ),
+}  # fmt: skip
+_CAPABILITY_OF = {name: capability for capability, names in _CAPABILITIES.items() for name in names}
+
+
+def _denial(record: dict[str, Any]) -> Denial:
+    return Denial(
+        capability=_CAPABILITY_OF.get(record["operation"], "kernel"),
+        operation=record["operation"],
+        target=record["target"],
+        code=DenialCode.SYSCALL,
+        layer="seccomp",
+        count=record["count"],
+    )
+
+
+def invoke_head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:
+    """The head of an invoke: what the guest's own code needs to know of a request."""
+    environment = tuple(request.env.items())
+    return m.Invoke(
+        id=invoke,
+        op=operation,  # type: ignore[arg-type]  # one of the literals, by the callers
+        session=session,
+        code_len=len(code),
+        args=request.args,
+        env=environment,
+        seed=request.seed,
+        filename=request.filename,
+    )
+
+
+def encode_command(command: tuple[str, ...]) -> bytes:
+    """The arguments of a program as its first process reads them."""
+    return msgspec.json.encode(command)
+
+
+__all__ = ["CallbackRaised", "Talk", "encode_command", "invoke_head"]

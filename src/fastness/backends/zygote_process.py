@@ -1,0 +1,204 @@
+"""
+The host's side of one zygote: start it, ask it for guests, and hear what it has to tell.
+
+Three things come over its one socket: that it is ready or why not, refused calls of its guests as its launcher saw
+them, and how each guest ended.  Any thread may read the socket for all; what is read is kept under the guest's name.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastness._native import datagrams
+from fastness.backends.box import memory_of
+from fastness.backends.engine_process import source_root, spawn_in_lasting_thread
+from fastness.errors import BackendError, ConfigurationError
+
+if TYPE_CHECKING:
+    from fastness._linux.uids import Block
+    from fastness.waiting import Waiting
+
+#: Seconds that a zygote may take until it is ready, imports included.
+START_S = 120.0
+_BOOT = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._native.launcher import main;main()()"
+#: Refused calls of one guest that are kept; its launcher keeps no more either.
+_RECORDS_MAX = 64
+
+
+class ZygoteProcess:
+    """One zygote with its launcher (and mother).  ``config`` is what it was told."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], control: socket.socket, config: dict[str, Any], words: int
+    ) -> None:
+        self.process = process
+        self.config = config
+        self.uids: Block | None = None
+        self.born = time.monotonic()
+        self.start_ms = 0.0
+        self.guests = 0
+        self._control = control
+        self._words = words
+        self._lock = threading.Lock()
+        self._ready = False
+        self._failed: dict[str, Any] | None = None
+        self._records: dict[str, list[dict[str, Any]]] = {}
+        self._exits: dict[str, dict[str, Any]] = {}
+        self._gone = False
+        #: The zygote's own number, where it is in the process namespace of this process.
+        self.pid = 0
+
+    @classmethod
+    def spawn(cls, config: dict[str, Any], environment: dict[str, str]) -> ZygoteProcess:
+        """Start the processes.  Raises BackendError."""
+        return spawn_in_lasting_thread(lambda: cls._spawn(config, environment))
+
+    @classmethod
+    def _spawn(cls, config: dict[str, Any], environment: dict[str, str]) -> ZygoteProcess:
+        ours, theirs = datagrams.pair()
+        words = os.memfd_create("fastness-words", os.MFD_CLOEXEC)
+        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _BOOT, str(theirs.fileno()), source_root()]
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+                pass_fds=(theirs.fileno(),),
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            os.close(words)
+            raise BackendError("starting a zygote", error, "free memory or process slots") from error
+        finally:
+            theirs.close()
+        zygote = cls(process, ours, config, words)
+        try:
+            datagrams.send(ours, {**config, "parent": os.getpid()})
+        except OSError:
+            pass  # it has ended, and `start` will say why
+        ours.setblocking(False)
+        return zygote
+
+    async def start(self, waiting: Waiting) -> None:
+        """Wait until it takes requests.  Raises BackendError, ConfigurationError for a preload that fails."""
+        try:
+            with waiting.limit(START_S):
+                while not self._ready:
+                    self.pump()
+                    if self._failed is not None or self._gone:
+                        raise self._why()
+                    if not self._ready:
+                        await waiting.readable(self._control)
+        except TimeoutError:
+            self.kill()
+            raise BackendError("starting a zygote", f"not ready after {START_S:g} s", "preload fewer modules") from None
+        except BaseException:
+            self.kill()
+            raise
+        self.start_ms = (time.monotonic() - self.born) * 1e3
+
+    def _why(self) -> Exception:
+        failed = self._failed or {}
+        words = os.pread(self._words, 4096, 0).decode("utf-8", "replace").strip()
+        cause = failed.get("failed") or (words.splitlines() or [f"it ended with status {self.process.poll()}"])[-1]
+        if failed.get("preload"):
+            return ConfigurationError("preload", failed["preload"], f"modules that can be imported here ({cause})")
+        return BackendError("starting a zygote", cause, "run: fastness doctor")
+
+    def request(self, message: dict[str, Any], fds: list[int]) -> None:
+        """Ask for a guest.  Raises BackendError where the zygote has ended."""
+        try:
+            with self._lock:
+                self.guests += 1
+                datagrams.send(self._control, message, fds)
+        except OSError as error:
+            raise BackendError("asking for a guest", error.strerror, "run it again: a new zygote is started") from None
+
+    def pump(self) -> None:
+        """Take in what has come, without waiting."""
+        with self._lock:
+            while not self._gone:
+                try:
+                    message, fds = datagrams.receive(self._control)
+                except BlockingIOError:
+                    return
+                except OSError:
+                    self._gone = True
+                    return
+                for fd in fds:
+                    os.close(fd)
+                if message is None:
+                    self._gone = True
+                elif "denial" in message:
+                    rows = self._records.setdefault(message["denial"], [])
+                    self._merge(rows, message)
+                elif "exit" in message:
+                    self._exits[message["exit"]] = message
+                elif "unborn" in message:
+                    self._exits[message["unborn"]] = message
+                elif "failed" in message:
+                    self._failed = message
+                elif "ready" in message:
+                    self._ready = True
+                    self.pid = message["ready"] if self.config["tier"] == "confined" else 0
+
+    @staticmethod
+    def _merge(rows: list[dict[str, Any]], message: dict[str, Any]) -> None:
+        for row in rows:
+            if (row["operation"], row["target"]) == (message["operation"], message["target"]):
+                row["count"] = max(row["count"], message["count"])
+                return
+        if len(rows) < _RECORDS_MAX:
+            rows.append(message)
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """Refused calls of a guest so far; whatever it was told of a refusal is in here."""
+        self.pump()
+        with self._lock:
+            return [dict(row) for row in self._records.get(name, ())]
+
+    def exit_of(self, name: str) -> dict[str, Any] | None:
+        """How a guest ended, once that is known."""
+        self.pump()
+        return self._exits.get(name)
+
+    def forget(self, name: str) -> None:
+        """A guest is gone and nobody will ask about it any more."""
+        self.pump()
+        with self._lock:
+            self._records.pop(name, None)
+            self._exits.pop(name, None)
+
+    def size(self) -> tuple[int, int, int]:
+        """Bytes of address space, resident memory and data of the zygote; zeros where its number is not known here."""
+        return memory_of(self.pid) if self.pid else (0, 0, 0)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still make guests."""
+        return not self._gone and self.process.poll() is None
+
+    def kill(self) -> None:
+        """End it and all its guests.  Idempotent."""
+        with self._lock:
+            if self._words < 0:
+                return
+            words, self._words = self._words, -1
+            self._gone = True
+        os.close(words)
+        # The zygote ends when this closes; its launcher is ended at once, and the kernel takes the others with it.
+        self._control.close()
+        self.process.kill()
+        self.process.wait(timeout=10)
+        if self.uids is not None:
+            self.uids.release()

@@ -1,0 +1,192 @@
+"""
+What runs inside a native Python guest, around user code: the conversation with the host, and turns of the boot code.
+
+Its text is executed in a zygote, as a module called ``_fastness_native``, beside the boot code that all Python guests
+share.  It imports nothing of the host's package.  Nothing here is a wall: all of it is in the guest's hands once user
+code runs, and the host trusts no byte that it writes.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import io
+import json
+import os
+import random
+import socket
+import struct
+import sys
+import threading
+
+import _fastness as boot
+
+_HEADER = struct.Struct(">BBHII")
+_START, _INVOKE = 1, 2
+_HELLO, _READY, _EVENT, _RESULT = 0x41, 0x42, 0x46, 0x48
+#: Bytes of an answer; the host refuses a larger one, and a refusal says less than a value that is left out.
+_ANSWER_CAP = (4 << 20) - 4096
+
+_talk: list[socket.socket] = []
+_request = [b""]
+_answers: list[bytes] = []
+_folder = ["/work"]
+
+
+def _send(kind: int, head: dict[str, object], blob: bytes = b"") -> None:
+    text = json.dumps(head).encode()
+    _talk[0].sendall(_HEADER.pack(1, kind, 0, len(text), len(blob)) + text + blob)
+
+
+def _receive_exactly(size: int, parts: list[bytes], fds: list[int] | None = None) -> None:
+    while size > 0:
+        if fds is None:
+            data = _talk[0].recv(min(size, 1 << 20))
+        else:
+            data, rights, _, _ = _talk[0].recvmsg(size, 32, socket.MSG_CMSG_CLOEXEC)
+            for level, kind, content in rights:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    fds.extend(array.array("i", content[: len(content) // 4 * 4]))
+        if not data:
+            # The host has no more use for this guest.
+            os._exit(0)
+        parts.append(data)
+        size -= len(data)
+
+
+def _receive() -> tuple[int, dict[str, object], bytes]:
+    """The host's next frame; a descriptor that comes with it becomes standard input."""
+    parts: list[bytes] = []
+    fds: list[int] = []
+    _receive_exactly(_HEADER.size, parts, fds)
+    _, kind, _, head_size, blob_size = _HEADER.unpack(b"".join(parts))
+    body: list[bytes] = []
+    _receive_exactly(head_size, body)
+    head = json.loads(b"".join(body))
+    blob: list[bytes] = []
+    _receive_exactly(blob_size, blob)
+    for fd in fds:
+        os.dup2(fd, 0)
+        os.close(fd)
+    return kind, head, b"".join(blob)
+
+
+def _answer(fields: dict[str, object], value: bytes | None = None) -> None:
+    text = json.dumps(fields).encode()
+    if value is not None:
+        text = text[:-1] + b', "value": ' + value + b"}"
+    _answers.append(text[:_ANSWER_CAP])
+
+
+def _finish(space: dict[str, object]) -> None:
+    # As at the end of any Python program: threads that are no daemons are waited for first.
+    threading._shutdown()
+    _ends(space)
+
+
+_ends = boot._finish
+
+
+def prepare() -> None:
+    """Everything that is the same in each guest, done once in the zygote."""
+    boot._read_request = lambda: _request[0]
+    boot._answer = _answer
+    boot._finish = _finish
+    boot._patch_exits()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)
+    if "numpy" in sys.modules:
+        # What a guest does at its birth must not import anything.
+        import numpy.random  # noqa: F401
+    if "pandas" in sys.modules:
+        boot._warm_pandas()
+    if "matplotlib" in sys.modules:
+        boot._warm_matplotlib()
+    _rehearse()
+    boot.linecache.clearcache()
+
+
+def _rehearse() -> None:
+    """Go once through what every run does, so that no guest pays for first times; leaves nothing behind."""
+    space = {"__name__": "__main__"}
+    stdout = sys.stdout
+    sys.stdout = io.StringIO()
+    try:
+        body, last = boot._compile("def f():\n  return 1\nprint(f())\n[1, 2.5, 'x', {'a': None}]\n", "<run>")
+        exec(body, space)
+        boot._encode(eval(last, space))
+        json.loads(json.dumps({"kind": "ok", "x": [1.5, "a"]}))
+        _HEADER.unpack(_HEADER.pack(1, _RESULT, 0, 2, 3))
+    finally:
+        sys.stdout = stdout
+    try:
+        exec(compile("1/0", "<run>", "exec"), {})
+    except ZeroDivisionError as error:
+        "".join(boot.traceback.format_exception(error))
+
+
+def _reseed(seed: int) -> None:
+    random.seed(seed)
+    _reseed_numpy(seed)
+
+
+def _reseed_numpy(seed: int | None) -> None:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy.random" in sys.modules:
+        numpy.random.seed(None if seed is None else seed & 0xFFFFFFFF)
+
+
+def serve(
+    talk: int, folder: str, temporary: str, layers: dict[str, str], gaps: list[tuple[str, str]], ahead: bool
+) -> None:
+    """Take turns until the host is done.  Never returns."""
+    _talk.append(socket.socket(fileno=talk))
+    _folder[0] = folder
+    sys.path.insert(0, folder)
+    os.environ["HOME"] = folder
+    os.environ["TMPDIR"] = temporary
+    # The interpreter has reseeded its own generator at the fork.
+    _reseed_numpy(None)
+    _send(_HELLO, {"protocol": 1, "guest": "python"})
+    if ahead:
+        # One that is made ahead has the time to touch now what it will need then.
+        _rehearse()
+    gc.enable()
+    while True:
+        kind, head, blob = _receive()
+        if kind == _START:
+            _send(_READY, {"layers": layers, "gaps": gaps})
+        elif kind == _INVOKE:
+            _turn(head, blob)
+
+
+def _turn(head: dict[str, object], blob: bytes) -> None:
+    session = bool(head.get("session"))
+    asked: dict[str, object] = {}
+    if head.get("filename"):
+        asked["filename"] = head["filename"]
+        asked["file"] = _folder[0] + "/" + str(head["filename"]).rpartition("/")[2]
+    if head.get("args"):
+        asked["args"] = head["args"]
+    if head.get("env"):
+        asked["env"] = head["env"]
+    if session:
+        asked["session"] = True
+    if head.get("seed") is not None:
+        _reseed(head["seed"])
+    text = json.dumps(asked).encode() if asked else b""
+    code = blob[: head.get("code_len", 0)]
+    _request[0] = len(text).to_bytes(4, "little") + text + code
+    try:
+        boot.turn()
+    except BaseException as error:  # noqa: BLE001  # user code broke the boot code: no answer is an answer
+        boot._stderr.write(f"{type(error).__name__}: the run ended without an answer\n")
+    _request[0] = b""
+    payload = _answers.pop() if _answers else b""
+    _answers.clear()
+    state = "kept" if session else "none"
+    _send(
+        _RESULT,
+        {"id": head["id"], "ending": "returned", "payload_len": len(payload), "session_state": state},
+        payload,
+    )
