@@ -29,8 +29,17 @@ PYTHON = Path("/usr/bin/python3")
 _LEFT_OUT = {"test", "idlelib", "lib2to3", "ensurepip", "turtledemo", "tkinter", "dist-packages", "pydoc_data"}
 _LEFT_OUT_PREFIX = "config-"
 
+# The first file system of all can be nobody's to leave (``pivot_root(2)``, ``current_chrooted`` for user namespaces), so
+# it is mounted once more, over itself.
 _INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
+mount --bind / /new
+cd /new
+mount --move . /
+exec chroot . /begin
+"""
+
+_BEGIN = """#!/bin/busybox sh
 export PATH=/bin:/usr/bin HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/src:/packages
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -163,7 +172,7 @@ def _base() -> bytes:
     if kept.exists():
         return kept.read_bytes()
     archive = Archive()
-    for folder in ("bin", "dev", "proc", "sys", "tmp", "etc", "usr/lib", "usr/lib64"):
+    for folder in ("bin", "dev", "proc", "sys", "tmp", "etc", "new", "usr/lib", "usr/lib64"):
         archive.folder(folder)
     for name, target in (("lib64", "usr/lib64"), ("lib", "usr/lib"), ("sbin", "bin")):
         archive.link(name, target)
@@ -209,10 +218,11 @@ def _module(name: str) -> bytes:
 
 
 def _extra(
-    program: str, files: Mapping[str, bytes | str | Path], packages: Sequence[str], init: str, modules: Sequence[str]
+    program: str, files: Mapping[str, bytes | str | Path], packages: Sequence[str], begin: str, modules: Sequence[str]
 ) -> bytes:
     archive = Archive()
-    archive.file("init", init.encode(), 0o755)
+    archive.file("init", _INIT.encode(), 0o755)
+    archive.file("begin", begin.encode(), 0o755)
     archive.file("program.py", program.encode())
     _add_compiled(archive, SOURCE, "src")
     for name in [module.partition(" ")[0] for module in modules]:
@@ -284,12 +294,12 @@ def run_in_vm(
     did; both show the end of what the console said.
     """
     mark = f"vm-{secrets.token_hex(8)}"
-    init = _INIT.replace("@MARK@", mark).replace("@SETUP@", setup).replace("@MODULES@", _loading(modules))
+    begin = _BEGIN.replace("@MARK@", mark).replace("@SETUP@", setup).replace("@MODULES@", _loading(modules))
     with tempfile.TemporaryDirectory(prefix="vm-run-") as scratch:
         initrd = Path(scratch) / "initrd"
         with initrd.open("wb") as out:
             out.write(_base())
-            out.write(_extra(program, files or {}, packages, init, modules))
+            out.write(_extra(program, files or {}, packages, begin, modules))
         kernel = f"console=ttyS0 quiet loglevel=0 panic=-1 reboot=t random.trust_cpu=on {append}"
         command, environment = _command(initrd, kernel, memory_mb, cpus)
         try:
