@@ -13,7 +13,7 @@ import pytest
 import fastness
 from fastness._linux import proof
 from fastness.attack.assemble import assemble
-from fastness.backends import wasm_probe
+from fastness.backends import probe_record, wasm_probe
 from fastness.backends.base import Report
 from fastness.runs import Denial, DenialCode, Outcome, OutcomeKind, RunRequest, Usage
 from fastness.testing import FakeBackend, fake_sandbox
@@ -192,7 +192,7 @@ def test_nothing_runs_without_proof(lacking: Guarantee) -> None:
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the verdict of this test is kept."""
     path = tmp_path / "proof.json"
-    monkeypatch.setattr(wasm_probe, "_path", lambda: str(path))
+    monkeypatch.setattr(probe_record, "_path", lambda name: str(path))
     return path
 
 
@@ -228,14 +228,14 @@ def test_another_key(what: str, kept: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A verdict is for this boot, code, runtime, interpreter and user, and for nothing else."""
     wasm_probe.record(verdict())
     if what == "code":
-        monkeypatch.setattr(wasm_probe, "_code_digest", lambda: "0" * 64)
+        monkeypatch.setattr(probe_record, "key", lambda packages, more: "another")
     elif what == "wasmtime":
         monkeypatch.setattr(wasm_probe.keys, "wasmtime", lambda: ("0.0.1", "/nowhere"))
     elif what == "interpreter":
-        monkeypatch.setattr(wasm_probe.sys, "executable", "/usr/bin/other")
+        monkeypatch.setattr(probe_record.sys, "executable", "/usr/bin/other")
     else:
         real = os.geteuid()
-        monkeypatch.setattr(wasm_probe.os, "geteuid", lambda: real + 1)
+        monkeypatch.setattr(probe_record.os, "geteuid", lambda: real + 1)
     assert wasm_probe.recorded() is None
 
 
@@ -280,10 +280,10 @@ def test_a_record_of_failures_is_not_believed(kept: Path) -> None:
 
 def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verdict that cannot be kept is had anew each time; nobody is bothered."""
-    monkeypatch.setattr(wasm_probe, "_path", lambda: str(tmp_path / "missing" / "proof.json"))
+    monkeypatch.setattr(probe_record, "_path", lambda name: str(tmp_path / "missing" / "proof.json"))
     wasm_probe.record(verdict())
     assert wasm_probe.recorded() is None
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    monkeypatch.setattr(wasm_probe, "_path", lambda: str(tmp_path))
+    monkeypatch.setattr(probe_record, "_path", lambda name: str(tmp_path))
     wasm_probe.record(verdict())
     assert not (tmp_path / "target").exists()
