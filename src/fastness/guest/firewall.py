@@ -50,8 +50,13 @@ def claims() -> tuple[list[dict[str, object]], int]:
 
 
 def _teller(now: Callable[[str, str], None]) -> Callable[[str, object], None]:
-    def tell(operation: str, target: object) -> None:
-        text = target if type(target) is str else repr(target) if type(target) in (int, bytes, tuple, list) else ""
+    def tell(operation: str, target: Any) -> None:
+        if type(target) is bytes:
+            target = target.decode("utf-8", "backslashreplace")
+        # No method of user code is called for this: what is of no exact type of these is left out.
+        if type(target) in (tuple, list):
+            target = " ".join(str(item) for item in target[:32] if type(item) in (str, int))
+        text = target if type(target) is str else str(target) if type(target) is int else ""
         shown = text[:200].encode("utf-8", "backslashreplace").decode()[:256]
         key = (operation[:64], shown)
         if key in _told:
