@@ -100,6 +100,8 @@ CONSTANTS = {
     "FIONCLEX": 0x5450,
     "FIOCLEX": 0x5451,
     "FICLONE": 0x40049409,
+    "FS_IOC_SETFLAGS": 0x40086602,
+    "FS_IOC_FSSETXATTR": 0x401C5820,
     "FALLOC_FL_KEEP_SIZE": 1,
     "FALLOC_FL_PUNCH_HOLE": 2,
     "PR_SET_PDEATHSIG": 1,
@@ -152,6 +154,14 @@ CONSTANTS = {
     "S_IFIFO": 0x1000,
     "S_IFREG": 0x8000,
     "S_IFSOCK": 0xC000,
+    "O_RDONLY": 0,
+    "O_WRONLY": 1,
+    "O_RDWR": 2,
+    "O_TRUNC": 0o1000,
+    # All flags of open(2) but the way of access and O_TRUNC.
+    "NOT_ACCMODE_TRUNC": 0xFFFFFFFF & ~0o1003,
+    # All flags of mmap(2) but that for huge pages.
+    "NOT_MAP_HUGETLB": 0xFFFFFFFF & ~0x40000,
     # personality(2): ask, change nothing.
     "PERSONALITY_QUERY": 0xFFFFFFFF,
     # All of a file mode but its type; the kernel's own parameter has 16 bits.

@@ -223,6 +223,40 @@ def test_metadata_of_the_hosts_files_stays(supervised: Supervised, open_folder: 
     assert not (open_folder / "file2").exists()
 
 
+@pytest.mark.parametrize("program", ["guest/confined_old", "zygote/preload_confined_old"])
+def test_an_old_landlock_is_not_stepped_around(
+    require: Callable[[str], None], supervised: Supervised, open_folder: Path, user: str, program: str
+) -> None:
+    """One without the right to truncate lets a file that may only be read be emptied, and the filter does not."""
+    require("landlock")
+    file = open_folder / "file"
+    lines = []
+    for filtered in (False, True):
+        file.write_text("text")
+        file.chmod(0o666)
+        lines += supervised(
+            f"""
+            path = {str(file)!r}
+            privileges.forbid_new_privileges()
+            handled = struct.pack("=Q", (1 << 14) - 1)  # ABI 2
+            buffer = ctypes.create_string_buffer(handled)
+            ruleset = raw("landlock_create_ruleset", ctypes.addressof(buffer), 8, 0)
+            folder = os.open({str(open_folder)!r}, os.O_PATH)
+            beneath = ctypes.create_string_buffer(struct.pack("=Qi", 1 << 2 | 1 << 3, folder))  # read files and folders
+            raw("landlock_add_rule", ruleset, 1, ctypes.addressof(beneath), 0)
+            raw("landlock_restrict_self", ruleset, 0)
+            if {filtered}:
+                seccomp.install(profiles.program(M, {program!r}, os.getpid()))
+            for flags in (os.O_WRONLY, os.O_RDONLY, os.O_TRUNC, os.O_TRUNC | 3):
+                print(error_of(os.open, path, flags), os.stat(path).st_size)
+            print(error_of(os.truncate, path, 1))
+            """,
+            user=user,
+        )
+    assert lines[:5] == ["EACCES 4", "succeeded 4", "succeeded 0", "succeeded 0", "succeeded"]
+    assert lines[5:] == ["EACCES 4", "succeeded 4", "EPERM 4", "EPERM 4", "EPERM"]
+
+
 # ------------------------------------------------------------------------------------------------------------ limits
 
 
@@ -351,7 +385,7 @@ def test_only_one_listener(supervised: Supervised) -> None:
         """
         privileges.forbid_new_privileges()
         print(seccomp.has_user_notification(), seccomp.can_kill_process())
-        code = profiles.program(M, "zygote/command")
+        code = profiles.program(M, "zygote/preload_confined")
         print(error_of(seccomp.install_with_listener, b""), error_of(seccomp.install_with_listener, bytes(8)))
         first = seccomp.install_with_listener(code)
         print(os.get_inheritable(first), error_of(seccomp.install_with_listener, code))
