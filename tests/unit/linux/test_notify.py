@@ -436,6 +436,26 @@ def test_a_zygotes_filter_does_not_hide_what_guests_try(supervised: Supervised) 
     ]
 
 
+@pytest.mark.parametrize("outer", ["zygote/preload_confined", "zygote/preload_confined_notify"])
+def test_a_guests_answers_are_its_own_filters(supervised: Supervised, outer: str) -> None:
+    """What a guest leaves undone in peace is an error for its zygote, and stays left undone under both filters."""
+    lines = supervised(
+        f"""
+        privileges.forbid_new_privileges()
+        seccomp.install(profiles.program(M, {outer!r}))
+        print(error_of(os.chmod, "/", 0o777), error_of(os.utime, "/", (1, 1)))
+        sys.stdout.flush()
+        if not (pid := os.fork()):
+            seccomp.install(profiles.program(M, "guest/confined", os.getpid()))
+            print(error_of(os.chmod, "/", 0o777), error_of(os.utime, "/", (1, 1))); sys.stdout.flush(); os._exit(0)
+        os.waitpid(pid, 0)
+        print(oct(os.stat("/").st_mode & 0o777), os.stat("/").st_mtime > 2)
+        """
+    )
+    own = "ENOSYS" if outer.endswith("_notify") else "EPERM"
+    assert lines == [f"{own} {own}", "succeeded succeeded", "0o755 True"]
+
+
 def test_a_supervisor_under_its_own_filter(supervised: Supervised, user: str) -> None:
     """It takes listeners, answers and reports; files stay closed, and what it has no use for ends it."""
     lines = supervised(
