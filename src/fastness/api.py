@@ -45,7 +45,7 @@ class AsyncSandbox:
         self,
         *,
         tier: str | None = None,
-        pool: int = 0,
+        pool: int | None = None,
         engines: int | None = None,
         _make: Any = None,
         _waiting: Waiting | None = None,
@@ -55,7 +55,8 @@ class AsyncSandbox:
         if unknown:
             allowed = ", ".join(("pool", "engines", *requests.OPTIONS))
             raise ConfigurationError(unknown[0], defaults[unknown[0]], allowed + meant(unknown[0], requests.OPTIONS))
-        _check_count("pool", pool, 0, 256)
+        if pool is not None:
+            _check_count("pool", pool, 0, 256)
         if engines is not None:
             _check_count("engines", engines, 1, 256)
         self._tier = registry.resolve(tier, dict(os.environ))
@@ -107,7 +108,7 @@ class AsyncSandbox:
         """Start guests ahead, with the sandbox's own defaults."""
         if count is not None:
             _check_count("count", count, 0, 256)
-        await self._runner.warm(self._request("", {}), self._pool if count is None else count)
+        await self._runner.warm(self._request("", {}), self._pool or 0 if count is None else count)
 
     def cancel(self) -> None:
         """Ask every run in progress to end; each returns with the outcome ``cancelled``.  Callable from any thread."""

@@ -92,6 +92,8 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     privileges.drop_usable_capabilities()
+    # Changing the user makes the kernel decide again whether others may look; so this comes after it.
+    privileges.hide_memory()
     for limit, value in request["limits"]:
         privileges.set_limit(limit, value)
     version = 0

@@ -26,6 +26,7 @@ from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_session import NativeSession
 from fastness.backends.native_slots import SlotStock, place
 from fastness.backends.native_talk import CallbackRaised, Talk, encode_command, invoke_head
+from fastness.backends.native_watch import Watch
 from fastness.errors import BackendError, ConfigurationError, TierUnavailable
 from fastness.limits import MIB
 from fastness.runner import filling
@@ -36,6 +37,8 @@ from fastness.waiting import Slots, ThreadWaiting, Waiting
 
 #: Guests of one sandbox at once, where nobody says otherwise.
 _DEFAULT_GUESTS = 64
+#: Guests that are made ahead once a kind was asked for, where nobody says otherwise: the next run finds one ready.
+_SPARE = 1
 _FAMILIES_MAX = 16
 #: Seconds for a guest that was told to end, and for its pipes to run dry.
 _END_S = 5.0
@@ -63,14 +66,14 @@ class NativeBackend(Backend):
         *,
         waiting: Waiting | None = None,
         guests: int | None = None,
-        pool: int = 0,
+        pool: int | None = None,
         groups: bool = True,
     ) -> None:
         self.tier = tier
         self.runtimes = frozenset({"python", "command"} if tier is Tier.ISOLATED else {"python"})
         self._waiting = waiting or ThreadWaiting()
-        self._limit = max(guests or _DEFAULT_GUESTS, pool)
-        self._pool = pool
+        self._pool = _SPARE if pool is None else pool
+        self._limit = max(guests or _DEFAULT_GUESTS, self._pool)
         self._groups = groups and tier is Tier.ISOLATED
         self._slots: Slots | None = None
         self._lock = threading.RLock()
@@ -233,6 +236,9 @@ class NativeBackend(Backend):
             merged = {**native_config.command_environment(), **request.env}
             environment = msgspec.structs.replace(request, env=merged)
         stdin = _memory_file(request.stdin) if request.stdin else -1
+        talk.bystander = guest.zygote
+        if self.tier is Tier.CONFINED:
+            talk.watch = Watch(box, request.limits)
         self._talks.add(talk)
         try:
             if self._closed:

@@ -25,6 +25,7 @@ from fastness.wire.payload import GuestPayload, decode_claims, decode_payload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fastness.backends.zygote_process import ZygoteProcess
     from fastness.runner.collect import Collected
 
 #: Errors that say that a tree or a file is as large as it may be: EFBIG, ENOSPC, EDQUOT.
@@ -42,7 +43,8 @@ class Talk:
     One invoke under way.
 
     ``reason`` is set by whoever ends the run before its own end, and becomes its outcome; ``watch`` is asked now and
-    then and may return such a reason.  ``gone`` is true where the guest's process ended by itself.
+    then and may return such a reason.  ``bystander`` is a zygote whose words are taken in meanwhile, so that it never
+    waits for somebody to listen.  ``gone`` is true where the guest's process ended by itself.
     """
 
     def __init__(self, box: Box, request: RunRequest, sink: Sink | None) -> None:
@@ -63,6 +65,7 @@ class Talk:
         self.cpu_s = 0.0
         self.memory = 0
         self.watch: Callable[[], tuple[OutcomeKind, str] | None] | None = None
+        self.bystander: ZygoteProcess | None = None
         self._cpu_before = 0.0
         self._asked_to_end = 0.0
 
@@ -84,6 +87,9 @@ class Talk:
         try:
             for fd in (box.talk.fileno(), box.out, box.err, box.process):
                 waiter.register(fd, select.EPOLLIN)
+            if self.bystander is not None:
+                # Of all runs that wait, one is woken.
+                waiter.register(self.bystander.control_fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
             self.began = time.monotonic()
             self._cpu_before = box.cpu_s()
             try:
@@ -116,6 +122,8 @@ class Talk:
             for name, fd in (("stdout", box.out), ("stderr", box.err)):
                 if fd in ready and not self._read(name, fd):
                     waiter.unregister(fd)
+            if self.bystander is not None and self.bystander.control_fd in ready and not self.bystander.pump():
+                waiter.unregister(self.bystander.control_fd)
             if talk in ready:
                 while (found := box.next_message()) is not None:
                     if self._heard(*found):

@@ -76,7 +76,7 @@ def make(tier: Tier, **options: Any) -> Backend:
         from fastness.backends.native import NativeBackend
 
         return NativeBackend(
-            tier, waiting=options.get("waiting"), guests=options.get("engines"), pool=options.get("pool", 0)
+            tier, waiting=options.get("waiting"), guests=options.get("engines"), pool=options.get("pool")
         )
     from fastness.backends.wasm import WasmBackend
 

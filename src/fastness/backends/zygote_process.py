@@ -124,17 +124,22 @@ class ZygoteProcess:
         except OSError as error:
             raise BackendError("asking for a guest", error.strerror, "run it again: a new zygote is started") from None
 
-    def pump(self) -> None:
-        """Take in what has come, without waiting."""
+    @property
+    def control_fd(self) -> int:
+        """The descriptor of its socket: readable when there is something to take in; -1 once it was ended."""
+        return self._control.fileno()
+
+    def pump(self) -> bool:
+        """Take in what has come, without waiting; False once nothing more will come."""
         with self._lock:
             while not self._gone:
                 try:
                     message, fds = datagrams.receive(self._control)
                 except BlockingIOError:
-                    return
+                    return True
                 except OSError:
                     self._gone = True
-                    return
+                    return False
                 for fd in fds:
                     os.close(fd)
                 if message is None:
@@ -151,6 +156,7 @@ class ZygoteProcess:
                 elif "ready" in message:
                     self._ready = True
                     self.pid = message["ready"] if self.config["tier"] == "confined" else 0
+            return False
 
     @staticmethod
     def _merge(rows: list[dict[str, Any]], message: dict[str, Any]) -> None:
