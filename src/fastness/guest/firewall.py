@@ -160,7 +160,8 @@ def _hook(
             target, error = name, closed
         elif event == "open":
             path, flags = args[0], args[2]
-            if plain(flags) is not number or not flags & 3 or plain(path) not in (text, data):
+            # With O_PATH nothing can be read or written; this hook's own look comes by here again.
+            if plain(path) not in (text, data) or (plain(flags) is number and flags & 0o10000000):
                 return
             try:
                 fd = look(path, 0o12000000)
@@ -172,8 +173,12 @@ def _hook(
                 return
             finally:
                 shut(fd)
-            # Memory that is written through a file is native code that no event tells of.
-            if not found.startswith("/proc/") or not found.endswith("/mem"):
+            # What the kernel shows of other processes of this user, their variables and memory among it; and memory
+            # that is written through a file is native code that no event tells of.
+            if not found.startswith("/proc/"):
+                return
+            owner = found[6:].partition("/")[0]
+            if not found.endswith("/mem") and (not owner.isdigit() or owner == f"{me}"):
                 return
             target = found
         elif event == "socket.__new__":

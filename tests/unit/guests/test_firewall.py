@@ -48,6 +48,7 @@ ALLOWED = {
     "signals to itself": "import os, signal\nsignal.signal(10, lambda *a: print(7))\nos.kill(os.getpid(), 10)",
     "files": "import os, tempfile\nf = tempfile.NamedTemporaryFile('w+')\nf.write('7')\nf.seek(0)\nprint(f.read())",
     "a file called mem": "import os, tempfile\nos.chdir(tempfile.mkdtemp())\nopen('mem', 'w').write('7')\nprint(open('mem', 'r+').read())\nos.remove('mem')\nos.rmdir(os.getcwd())",
+    "what the kernel says of itself and of this process": "open('/proc/meminfo').read()\nopen('/proc/self/status').read()\nopen('/proc/thread-self/stat').read()\nprint(7)",
     "variables": "import os\nos.environ['A'] = '7'\nprint(os.environ['A'])",
     "databases": "import sqlite3\nprint(sqlite3.connect(':memory:').execute('select 7').fetchone()[0])",
     "descriptor flags": "import fcntl, os\nr, w = os.pipe()\nfcntl.fcntl(r, fcntl.F_SETFL, os.O_NONBLOCK)\nprint(7)",
