@@ -49,6 +49,7 @@ mkdir -p /dev/shm /dev/pts
 mount -t tmpfs shm /dev/shm
 stty -onlcr -echo < /dev/console
 hostname fastness-vm
+ip link set lo up
 @MODULES@
 cd /tmp
 @SETUP@
