@@ -16,8 +16,8 @@ from fastness._linux import cloning, mounts
 from fastness._linux.mounts import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 from fastness._native import box, datagrams
 
-#: Files beside the run's own that its tree may need: the folders work and tmp, and the tree's root.
-_OWN_INODES = 4
+#: Files beside the run's own that its tree has: the folders work and tmp, and the tree's root.
+_OWN_INODES = 3
 _PAGE = 4096
 
 

@@ -4,13 +4,14 @@ A session of a native tier: one guest that keeps its variables, imports and file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastness.backends.base import BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.native_family import Family, Guest
 from fastness.backends.native_talk import CallbackRaised, Talk
-from fastness.errors import BackendError, ConfigurationError
+from fastness.errors import BackendError, ConfigurationError, StagingError
+from fastness.runner.entries import Entry
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class NativeSession(BackendSession):
         self._ended = False
         self._lost = False
         self._busy = False
+        #: The work folder as the last execute left it, which the next one's changes are told against.
+        self._before: dict[str, Any] = {}
 
     async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         """Run once more in the same guest."""
@@ -40,13 +43,17 @@ class NativeSession(BackendSession):
                 state="lost",
             )
         backend, guest = self._backend, self._guest
+        self._check_room(request, staged)
         self._busy = True
         try:
             await backend.fill(guest, staged)
+            self._before |= staged.files
             self._lost = True
             talk = Talk(guest.box, request, sink)
-            report = await backend.talk(guest, talk, request, staged, "execute", 1, 0.0)
+            before = Staged(files=self._before)
+            report = await backend.talk(guest, talk, request, before, "execute", 1, 0.0)
             self._lost = report.state != "kept"
+            self._note(report)
             return report
         except CallbackRaised as raised:
             raise raised.error from None
@@ -54,6 +61,29 @@ class NativeSession(BackendSession):
             return Report(outcome=Outcome(OutcomeKind.CRASHED, str(lost)), state="lost")
         finally:
             self._busy = False
+
+    def _check_room(self, request: RunRequest, staged: Staged) -> None:
+        """
+        Raise StagingError where the new files, with what the last execute left, are more than there may be.
+
+        The tree of ``confined`` is a folder of the host's, whose file system does not know of these limits.
+        """
+        if not staged.files:
+            return
+        there = self._before | staged.files
+        size = sum(len(content) for content in there.values() if isinstance(content, bytes))
+        limits = request.limits
+        if size > limits.file_bytes or len(there) > limits.files:
+            why = f"with what is there it would be {len(there)} files of {size} bytes, and {limits.files} of"
+            raise StagingError(next(iter(staged.files)), f"{why} {limits.file_bytes} may be (files, file_bytes)")
+
+    def _note(self, report: Report) -> None:
+        for path in report.changes.deleted:
+            self._before.pop(path, None)
+        for path, target in report.changes.links.items():
+            self._before[path] = Entry(kind="link", target=target)
+        for path, file in report.files.items():
+            self._before[path] = file.read()
 
     async def aclose(self) -> None:
         """End the guest.  Idempotent."""

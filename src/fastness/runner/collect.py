@@ -69,12 +69,15 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 _EMPTY = Collected()
 
 
-def collect(root_fd: int, before: Mapping[str, bytes] | Project, *, max_bytes: int, max_files: int) -> Collected:
+def collect(
+    root_fd: int, before: Mapping[str, bytes | Entry] | Project, *, max_bytes: int, max_files: int
+) -> Collected:
     """
     Read the folder behind ``root_fd`` and compare it with what was there before the run.
 
-    ``before`` is what was staged (path to content), or the project that was copied in.  Regular files count with
-    their apparent size against ``max_bytes``; of more than ``max_files`` entries the rest is not looked at.
+    ``before`` is what was there: path to content, or to an ``Entry`` for a link; or the project that was copied in.
+    Regular files count with their apparent size against ``max_bytes``; of more than ``max_files`` entries the rest is
+    not looked at.
     The descriptor stays the caller's.  Raises ``OSError`` where the folder itself cannot be read.
     """
     found = _Collection(before, max_bytes)
@@ -92,9 +95,9 @@ def collect(root_fd: int, before: Mapping[str, bytes] | Project, *, max_bytes: i
 class _Collection:
     """The state of one :func:`collect`."""
 
-    def __init__(self, before: Mapping[str, bytes] | Project, max_bytes: int) -> None:
+    def __init__(self, before: Mapping[str, bytes | Entry] | Project, max_bytes: int) -> None:
         self._project = before if isinstance(before, Project) else None
-        self._staged: Mapping[str, bytes] = {} if isinstance(before, Project) else before
+        self._staged: Mapping[str, bytes | Entry] = {} if isinstance(before, Project) else before
         self._before: Mapping[str, Any] = before.entries if isinstance(before, Project) else before
         self._room = max_bytes
         self._files: dict[str, File] = {}
@@ -218,7 +221,7 @@ class _Collection:
     def _content(self, path: str, descriptor: int, size: int, mode: int) -> tuple[bytes | None, bool]:
         """The content where it is another than before, and whether it, or the mode, is another."""
         staged = self._staged.get(path)
-        if staged is not None:
+        if isinstance(staged, bytes):
             if len(staged) != size:
                 return _read_whole(descriptor, size), True
             if _same(descriptor, staged):
