@@ -52,7 +52,6 @@ class Talk:
         self.request = request
         self.sink = sink
         self.gathered = Gathered(request)
-        # One byte more than may be written is what shows that more was.
         self._output_left = request.limits.output_total_bytes
         self._written = {"stdout": 0, "stderr": 0}
         self.reason: tuple[OutcomeKind, str] | None = None
@@ -155,12 +154,12 @@ class Talk:
             return True
         if not data:
             return False
-        self._written[name] += len(data)
-        room = self._output_left
-        self._output_left -= len(data)
-        if self._output_left < 0:
-            data = data[: max(0, room)]
+        if len(data) > self._output_left:
+            # What is past the cap was not allowed to be written, so it is not told as written either.
+            data = data[: self._output_left]
             self.end(OutcomeKind.OUTPUT_LIMIT)
+        self._output_left -= len(data)
+        self._written[name] += len(data)
         self.gathered.output(name, data, self.sink)
         return True
 
