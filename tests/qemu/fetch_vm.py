@@ -59,7 +59,7 @@ def missing() -> str:
     ]
     if not lacking:
         return ""
-    return f"{' and '.join(lacking)} for the virtual machine is missing; run: python tests/qemu/fetch_vm.py"
+    return f"missing for the virtual machine: {', '.join(lacking)}; run: python tests/qemu/fetch_vm.py"
 
 
 def _lines(*command: str) -> list[str]:
