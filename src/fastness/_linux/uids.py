@@ -13,9 +13,9 @@ import os
 import pwd
 
 #: Users of one block: one for the zygote itself, the others for guests.
-BLOCK = 256
+BLOCK = 1024
 #: Above what systemd gives to containers and services, and below the sign bit of 32-bit tools.
-DEFAULT_RANGE = (0x70000000, 0x70010000)
+DEFAULT_RANGE = (0x70000000, 0x70100000)
 VARIABLE = "FASTNESS_UID_RANGE"
 _LOCKS = "/run/fastness-uids"
 
@@ -41,11 +41,31 @@ def configured(text: str | None) -> tuple[int, int]:
         return DEFAULT_RANGE
     first, _, last = text.partition("-")
     if not first.isdecimal() or not last.isdecimal():
-        raise ValueError(f"{VARIABLE} is {text!r} and should be FIRST-LAST, such as 1879048192-1879113727")
+        raise ValueError(f"{VARIABLE} is {text!r} and should be FIRST-LAST, such as 1879048192-1880096767")
     low, high = int(first), int(last) + 1
     if not 65536 <= low < high <= 1 << 31 or high - low < BLOCK:
         raise ValueError(f"{VARIABLE} must hold at least {BLOCK} numbers between 65536 and 2147483647")
     return low, high
+
+
+def available() -> bool:
+    """
+    Whether this process may have users to give away: it is root, and the range exists where it is root.
+
+    In a container's user namespace root is one user of many outside, and has only those that it was given.
+    """
+    if os.geteuid() != 0:
+        return False
+    if os.environ.get(VARIABLE):
+        # Somebody has chosen it, and hears of it where it does not work.
+        return True
+    low, high = DEFAULT_RANGE
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            rows = [[int(field) for field in line.split()] for line in file]
+    except (OSError, ValueError):
+        return True
+    return any(first <= low and high <= first + count for first, _, count in rows)
 
 
 def claim(folder: str = _LOCKS) -> Block:

@@ -92,6 +92,9 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     privileges.drop_usable_capabilities()
+    if not born.isolated:
+        # The caller may end without a word, and no namespace ends with it; what is given up next cannot undo this.
+        privileges.die_with_parent(born.parent)
     # Changing the user makes the kernel decide again whether others may look; so this comes after it.
     privileges.hide_memory()
     for limit, value in request["limits"]:

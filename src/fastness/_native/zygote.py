@@ -61,6 +61,7 @@ class Birth:
         self.folders = zygote.rights
         self.programs = zygote.programs
         self.profile: str = zygote.config["profile"]
+        self.parent = zygote.pid
 
     def bound_to(self, serve: Callable[[Birth], None]) -> Callable[[], None]:
         """``serve`` of this guest, as a call without arguments."""
@@ -102,6 +103,7 @@ class _Zygote:
         self.own_users = own_users
         self.boot: Any = None
         self.importing = ""
+        self.pid = os.getpid()
         self.isolated = config["tier"] == "isolated"
         self.programs: tuple[Filter, Filter | None]
         #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.

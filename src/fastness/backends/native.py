@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from functools import partial
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ from fastness.waiting import Slots, ThreadWaiting, Waiting
 _DEFAULT_GUESTS = 64
 #: Guests that are made ahead once a kind was asked for, where nobody says otherwise: the next run finds one ready.
 _SPARE = 1
+#: Families that are kept although they serve nobody.
 _FAMILIES_MAX = 16
 #: Seconds for a guest that was told to end, and for its pipes to run dry.
 _END_S = 5.0
@@ -48,6 +50,7 @@ _SLOT_SLACK = 16 * MIB
 #: Bytes of address space beside the run's memory where the control group is what counts: arenas and stacks reserve more
 #: than they use.
 _RESERVE = 256 * MIB
+_numbers = count(1)
 #: Bytes of inputs above which writing them is worth a thread.
 _INLINE = 1 << 16
 
@@ -99,8 +102,12 @@ class NativeBackend(Backend):
                 self._stock = SlotStock(None if isinstance(found, cgroup.Unavailable) else found)
             return self._stock
 
-    def family(self, request: RunRequest) -> Family:
-        """The family that serves a request.  Raises BackendError, ConfigurationError, TierUnavailable."""
+    def family(self, request: RunRequest, *, hold: bool = False) -> Family:
+        """
+        The family that serves a request; with ``hold`` it is kept until it is let go.
+
+        Raises BackendError, ConfigurationError, TierUnavailable.
+        """
         kind = "command" if request.runtime == "command" else "python"
         preload = native_config.check_preload(request.preload or ()) if kind == "python" else ()
         wanted = request.packages
@@ -112,18 +119,20 @@ class NativeBackend(Backend):
             found = self._families.get(key)
             if found is not None:
                 self._families.move_to_end(key)
+                found.holders += hold
                 return found
             stock = self.stock()
             if kind == "command" and stock.place is None:
                 raise self._no_groups()
-            boxes = self._boxes_folder(len(self._families))
+            boxes = self._boxes_folder()
             config, environment = native_config.build(self.tier.value, kind, preload, packages, boxes)
             made: Family
             made = Family(config, environment, self._waiting, stock, boxes, lambda one: self._keeper.bury(made, one))
+            made.holders += hold
             self._families[key] = made
-            old = []
-            while len(self._families) > _FAMILIES_MAX:
-                old.append(self._families.popitem(last=False)[1])
+            # Those that serve nobody just now, the longest unused first.
+            idle = [key for key, one in self._families.items() if not one.holders and one is not made]
+            old = [self._families.pop(key) for key in idle[: max(0, len(self._families) - _FAMILIES_MAX)]]
         for family in old:
             family.retire()
         return made
@@ -154,11 +163,17 @@ class NativeBackend(Backend):
         found = place()[1]
         return "none usable" if isinstance(found, cgroup.Unavailable) else found.how
 
-    def _boxes_folder(self, number: int) -> str:
+    def _let_go(self, family: Family) -> None:
+        with self._lock:
+            family.holders -= 1
+
+    def _boxes_folder(self) -> str:
         if self.tier is Tier.ISOLATED:
             return ""
-        folder = os.path.join(place()[0].folder, f"boxes-{id(self):x}-{number}")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        folder = os.path.join(place()[0].folder, f"boxes-{next(_numbers)}")
+        os.mkdir(folder, 0o700)
+        # Guests with a user of their own pass through it to the folder that is theirs; its names cannot be listed.
+        os.chmod(folder, 0o711)  # noqa: S103  # as above
         return folder
 
     def _no_groups(self) -> TierUnavailable:
@@ -180,19 +195,24 @@ class NativeBackend(Backend):
             raise ConfigurationError("image", request.image, "the tier container")
 
     async def _take(self, family: Family, key: Size) -> Guest:
-        if self._slots is None:
-            self._slots = self._waiting.slots(self._limit)
-        await self._slots.acquire()
         try:
-            return family.take_ready(key) or await family.make(key)
+            if self._slots is None:
+                self._slots = self._waiting.slots(self._limit)
+            await self._slots.acquire()
+            try:
+                return family.take_ready(key) or await family.make(key)
+            except BaseException:
+                self._slots.release()
+                raise
         except BaseException:
-            self._slots.release()
+            self._let_go(family)
             raise
 
     def done(self, family: Family, guest: Guest) -> None:
         """A guest is of no more use: let it be buried, and another be made ready."""
         assert self._slots is not None
         self._slots.release()
+        self._let_go(family)
         self._keeper.bury(family, guest)
         if self._pool:
             self._keeper.refill(family, guest.key, self._pool)
@@ -204,7 +224,7 @@ class NativeBackend(Backend):
         self._check(request)
         began = time.monotonic()
         with self._waiting.limit(left(request, began)):
-            family = self.family(request)
+            family = self.family(request, hold=True)
             guest = await self._take(family, self.key(request))
         try:
             whole, request = request, until(request, began)
@@ -354,7 +374,7 @@ class NativeBackend(Backend):
         self._check(request)
         if request.runtime != "python":
             raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
-        family = self.family(request)
+        family = self.family(request, hold=True)
         guest = await self._take(family, self.key(request))
         try:
             self._bound(guest, request)

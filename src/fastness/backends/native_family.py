@@ -12,6 +12,7 @@ import resource
 import socket
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux import uids
@@ -80,12 +81,18 @@ class Family:
         self._boxes = boxes
         self._later = bury
         self._lock = threading.Lock()
+        #: Of those who wait as the sandbox does, one sees to a new zygote; the keeper's thread waits in its own way.
         self._starting = waiting.slots(1)
+        self._spawning = threading.Lock()
         self._zygote: ZygoteProcess | None = None
+        self._unborn: ZygoteProcess | None = None
         self._old: list[ZygoteProcess] = []
         self._ready: dict[Size, list[Guest]] = {}
         self._users: dict[int, list[int]] = {}
+        self._guests: set[Guest] = set()
         self._retired = False
+        #: Runs and sessions that are under way or wait for a guest; counted by the backend.
+        self.holders = 0
         self.used = time.monotonic()
 
     # the zygote
@@ -93,30 +100,54 @@ class Family:
     async def zygote(self, waiting: Waiting | None = None) -> ZygoteProcess:
         """The zygote that makes guests now.  Raises BackendError, ConfigurationError."""
         waiting = waiting or self._waiting
-        found = self._zygote
-        if found is not None and found.alive and not self._is_old(found):
+        found = self._fresh()
+        if found is not None:
             return found
+        if waiting is not self._waiting:
+            with self._spawning:
+                return await self._renew(waiting)
         await self._starting.acquire()
         try:
-            found = self._zygote
-            if found is not None and found.alive and not self._is_old(found):
-                return found
-            if self._retired:
-                raise BackendError("running", "the sandbox is closed", "make a new one")
-            made = await waiting.call(self._spawn)
+            while not self._spawning.acquire(blocking=False):
+                await waiting.call(partial(time.sleep, 0.002))
             try:
-                await made.start(waiting)
-            except BaseException:
-                made.kill()
-                raise
-            with self._lock:
-                if found is not None:
-                    self._old.append(found)
-                self._zygote = made
-            self._drop_ready_of(found)
-            return made
+                return await self._renew(waiting)
+            finally:
+                self._spawning.release()
         finally:
             self._starting.release()
+
+    def _fresh(self) -> ZygoteProcess | None:
+        found = self._zygote
+        return found if found is not None and found.alive and not self._is_old(found) else None
+
+    async def _renew(self, waiting: Waiting) -> ZygoteProcess:
+        """A new zygote in the place of the last one, unless somebody has just made one."""
+        found = self._fresh()
+        if found is not None:
+            return found
+        self._check_open()
+        made = await waiting.call(self._spawn)
+        try:
+            with self._lock:
+                self._check_open()
+                self._unborn = made
+            await made.start(waiting)
+            with self._lock:
+                self._check_open()
+                last, self._zygote, self._unborn = self._zygote, made, None
+                if last is not None:
+                    self._old.append(last)
+        except BaseException:
+            self._unborn = None
+            made.kill()
+            raise
+        self._drop_ready_of(last)
+        return made
+
+    def _check_open(self) -> None:
+        if self._retired:
+            raise BackendError("running", "the sandbox is closed", "make a new one")
 
     def _is_old(self, zygote: ZygoteProcess) -> bool:
         return zygote.guests >= RECYCLE_GUESTS or time.monotonic() - zygote.born > RECYCLE_S
@@ -124,14 +155,12 @@ class Family:
     def _spawn(self) -> ZygoteProcess:
         block = None
         config = dict(self.config)
-        if os.geteuid() == 0:
+        if uids.available():
             try:
                 block = uids.claim()
             except (OSError, ValueError) as error:
                 raise BackendError("finding unused users", error, f"set {uids.VARIABLE} to a free range") from None
             config["uids"] = [block.base, block.count]
-            if self.tier == "confined":
-                os.chown(self._boxes, block.base, block.base)
         try:
             zygote = ZygoteProcess.spawn(config, self._environment)
         except BaseException:
@@ -168,6 +197,8 @@ class Family:
             os.set_blocking(fd, False)
         box = Box(name, ours, out, err, waiting)
         guest = Guest(box, zygote, key)
+        with self._lock:
+            self._guests.add(guest)
         ends = [theirs.fileno(), out_end, err_end]
         try:
             request = self._request(guest, zygote, ahead)
@@ -301,6 +332,8 @@ class Family:
         if not box.wait(_BURY_S):
             # Not even SIGKILL has ended it: nothing of it may be used again.
             box.close()
+            with self._lock:
+                self._guests.discard(guest)
             return
         box.close()
         guest.zygote.forget(box.name)
@@ -310,16 +343,20 @@ class Family:
             from fastness.runtime import remove_tree
 
             remove_tree(guest.folder)
-        if guest.inside_uid:
-            with self._lock:
+        with self._lock:
+            self._guests.discard(guest)
+            if guest.inside_uid:
                 self._users.get(id(guest.zygote), []).append(guest.inside_uid)
         self._end_old()
+        if self._retired:
+            self._remove_boxes()
 
     def _end_old(self) -> None:
         """Old zygotes end when their last guest has."""
         with self._lock:
-            # A zygote's guests end with it, so one that is still at work is left alone for as long as a run may last.
-            done = [one for one in self._old if time.monotonic() - one.born > 2 * RECYCLE_S or not one.alive]
+            # A zygote's guests end with it.
+            needed = {id(guest.zygote) for guest in self._guests} if self._old else set()
+            done = [one for one in self._old if id(one) not in needed or not one.alive]
             self._old = [one for one in self._old if one not in done]
         for zygote in done:
             zygote.kill()
@@ -341,11 +378,20 @@ class Family:
             self._retired = True
             ready = [guest for guests in self._ready.values() for guest in guests]
             self._ready.clear()
-            zygotes = [one for one in (self._zygote, *self._old) if one is not None]
-            self._zygote, self._old = None, []
+            zygotes = [one for one in (self._zygote, self._unborn, *self._old) if one is not None]
+            self._zygote, self._unborn, self._old = None, None, []
         for guest in ready:
             guest.box.kill()
         for zygote in zygotes:
             zygote.kill()
         for guest in ready:
             self.bury(guest)
+        self._remove_boxes()
+
+    def _remove_boxes(self) -> None:
+        """The folder of work folders goes with the last of them."""
+        if self._boxes:
+            try:
+                os.rmdir(self._boxes)
+            except OSError:
+                pass

@@ -7,6 +7,8 @@ them, and how each guest ended.  Any thread may read the socket for all; what is
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import socket
 import subprocess
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a zygote may take until it is ready, imports included.
 START_S = 120.0
+#: Bytes of what it and its imports write to their error stream; a write past them fails.
+_WORDS_MAX = 1 << 20
 _BOOT = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._native.launcher import main;main()()"
 #: Refused calls of one guest that are kept; its launcher keeps no more either.
 _RECORDS_MAX = 64
@@ -51,6 +55,7 @@ class ZygoteProcess:
         self._records: dict[str, list[dict[str, Any]]] = {}
         self._exits: dict[str, dict[str, Any]] = {}
         self._gone = False
+        self._starting = False
         #: The zygote's own number, where it is in the process namespace of this process.
         self.pid = 0
 
@@ -62,7 +67,10 @@ class ZygoteProcess:
     @classmethod
     def _spawn(cls, config: dict[str, Any], environment: dict[str, str]) -> ZygoteProcess:
         ours, theirs = datagrams.pair()
-        words = os.memfd_create("fastness-words", os.MFD_CLOEXEC)
+        words = os.memfd_create("fastness-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        # What is imported may write without end, and this is memory.
+        os.ftruncate(words, _WORDS_MAX)
+        fcntl.fcntl(words, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _BOOT, str(theirs.fileno()), source_root()]
         try:
             process = subprocess.Popen(
@@ -92,6 +100,7 @@ class ZygoteProcess:
     async def start(self, waiting: Waiting) -> None:
         """Wait until it takes requests.  Raises BackendError, ConfigurationError for a preload that fails."""
         try:
+            self._starting = True
             with waiting.limit(START_S):
                 while not self._ready:
                     self.pump()
@@ -100,16 +109,21 @@ class ZygoteProcess:
                     if not self._ready:
                         await waiting.readable(self._control)
         except TimeoutError:
+            self._starting = False
             self.kill()
             raise BackendError("starting a zygote", f"not ready after {START_S:g} s", "preload fewer modules") from None
         except BaseException:
+            self._starting = False
             self.kill()
             raise
+        self._starting = False
         self.start_ms = (time.monotonic() - self.born) * 1e3
 
     def _why(self) -> Exception:
         failed = self._failed or {}
-        words = os.pread(self._words, 4096, 0).decode("utf-8", "replace").strip()
+        with self._lock:
+            text = os.pread(self._words, _WORDS_MAX, 0).rstrip(b"\0") if self._words >= 0 else b""
+        words = text[-4096:].decode("utf-8", "replace").strip()
         cause = failed.get("failed") or (words.splitlines() or [f"it ended with status {self.process.poll()}"])[-1]
         if failed.get("preload"):
             return ConfigurationError("preload", failed["preload"], f"modules that can be imported here ({cause})")
@@ -199,8 +213,14 @@ class ZygoteProcess:
         with self._lock:
             if self._words < 0:
                 return
-            words, self._words = self._words, -1
             self._gone = True
+            if self._starting:
+                # Whoever waits for it is woken, and comes here again.
+                self.process.kill()
+                with contextlib.suppress(OSError):
+                    self._control.shutdown(socket.SHUT_RDWR)
+                return
+            words, self._words = self._words, -1
         os.close(words)
         # The zygote ends when this closes; its launcher is ended at once, and the kernel takes the others with it.
         self._control.close()
