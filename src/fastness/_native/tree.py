@@ -37,13 +37,15 @@ def build(config: dict[str, Any]) -> None:
     """
     Build the tree in a mount namespace of our own and make it the root.
 
-    ``paths`` of ``config`` are folders to be shown where they are, ``command`` says whether any program will run in it.
+    ``places`` of ``config`` says where each folder of the machine is to be shown, ``command`` whether any program will
+    run in it.
     Raises ``OSError``.
     """
     root = _STAGE
     mounts.make_private()
     # Opened now, for some may lie below the folder that is about to be covered.
-    extra = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in sorted(set(config["paths"]))]
+    places = sorted(config["places"].items(), key=lambda pair: pair[1])
+    extra = [(place, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path, place in places]
     mounts.mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=4096,mode=755")
     os.umask(0o022)
     for name in ("usr", "dev", "etc", "proc", "box", "work", "tmp", "run", "var"):

@@ -40,6 +40,10 @@ _ENVIRONMENT = {
     "NO_COLOR": "1",
 }
 _COMMAND_PATH = "/usr/local/bin:/usr/bin:/bin"
+#: Folders of an isolated guest that hide what the machine has by these names.
+_OF_THE_GUEST = ("/work", "/tmp", "/proc", "/dev", "/box", "/etc")  # noqa: S108  # inside
+#: Where the guest finds what it could not see at its own place.
+_ELSEWHERE = "/packages"
 
 
 def check_preload(preload: tuple[Any, ...]) -> tuple[str, ...]:
@@ -62,7 +66,7 @@ def packages_of(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
     """
     Folders that guests may import from: those given, else those of the caller's own environment.
 
-    Raises ConfigurationError for one that is no absolute path of a folder.
+    Raises ConfigurationError for one that is no absolute path of a folder, or that a guest could not read.
     """
     if wanted is None:
         return _own_packages()
@@ -71,12 +75,17 @@ def packages_of(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
     for path in wanted:
         if not os.path.isabs(path) or not os.path.isdir(path) or os.path.normpath(path) == "/":
             raise ConfigurationError("packages", path, "absolute paths of folders that hold packages")
+        if os.geteuid() == 0 and os.stat(path).st_mode & 0o005 != 0o005:
+            # A guest that root starts has a user of its own.
+            raise ConfigurationError("packages", path, "folders that every user may read (chmod o+rx)")
     return tuple(dict.fromkeys(os.path.normpath(path) for path in wanted))
 
 
 def _interpreter() -> list[str]:
     """Folders that this interpreter's standard library and shared library are in."""
-    found = {sys.base_prefix, sys.base_exec_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    # In a virtual environment the second of these is that environment, unless told otherwise, and that has packages.
+    platform = sysconfig.get_path("platstdlib", vars={"platbase": sys.base_exec_prefix})
+    found = {sys.base_prefix, sys.base_exec_prefix, sysconfig.get_path("stdlib"), platform}
     return sorted(os.path.realpath(path) for path in found if os.path.isdir(path) and path != "/")
 
 
@@ -97,6 +106,23 @@ def sources() -> dict[str, str]:
     return {name: folder.joinpath(file).read_text("utf-8") for name, file in names.items()}
 
 
+def places(paths: list[str]) -> dict[str, str]:
+    """Where an isolated guest sees each of the folders: at its own place, unless a folder of the guest's lies there."""
+    found = {}
+    for path in sorted(set(paths)):
+        hidden = any(path == own or path.startswith(f"{own}/") for own in _OF_THE_GUEST)
+        found[path] = f"{_ELSEWHERE}/{len(found)}" if hidden else path
+    return found
+
+
+def inside(path: str, shown: dict[str, str]) -> str:
+    """Where an isolated guest sees what is at ``path`` on the machine, given the :func:`places` of folders."""
+    for folder in sorted(shown, key=len, reverse=True):
+        if path == folder or path.startswith(f"{folder}/"):
+            return shown[folder] + path[len(folder) :]
+    return path
+
+
 def build(
     tier: str, kind: str, preload: tuple[str, ...], packages: tuple[str, ...], boxes: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -108,12 +134,14 @@ def build(
     if not isolated:
         profile = "guest/confined" if landlock.abi() >= 3 else "guest/confined_old"
     shown = [*interpreter, *packages]
+    placed = places(shown) if isolated else {}
     config = {
         "tier": tier,
         "kind": kind,
         "paths": shown,
+        "places": placed,
         "readable": ["/"] if isolated else [*shown, *(path for path in _SYSTEM if os.path.exists(path))],
-        "sys_path": [*_standard_library(), *packages],
+        "sys_path": [inside(path, placed) for path in (*_standard_library(), *packages)],
         "preload": list(preload),
         "sources": sources() if python else {},
         "profile": profile,
@@ -131,7 +159,7 @@ def build(
 
 def command_environment(interpreter_first: bool = True) -> dict[str, str]:
     """What every program of the runtime ``command`` finds in its environment before what the caller passes."""
-    own = os.path.join(os.path.realpath(sys.base_prefix), "bin")
+    own = inside(os.path.join(os.path.realpath(sys.base_prefix), "bin"), places(_interpreter()))
     path = _COMMAND_PATH if not interpreter_first or own.startswith("/usr") else f"{own}:{_COMMAND_PATH}"
     return {"LANG": "C.UTF-8", "HOME": "/work", "PATH": path, "TMPDIR": "/tmp", "TERM": "dumb"}  # noqa: S108  # inside
 
