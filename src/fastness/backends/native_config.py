@@ -108,7 +108,7 @@ def sources() -> dict[str, str]:
 
 def places(paths: list[str]) -> dict[str, str]:
     """Where an isolated guest sees each of the folders: at its own place, unless a folder of the guest's lies there."""
-    found = {}
+    found: dict[str, str] = {}
     for path in sorted(set(paths)):
         hidden = any(path == own or path.startswith(f"{own}/") for own in _OF_THE_GUEST)
         found[path] = f"{_ELSEWHERE}/{len(found)}" if hidden else path
