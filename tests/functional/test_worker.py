@@ -73,6 +73,20 @@ def test_a_loop_of_processor_time_ends_before_the_clock(box: fastness.Sandbox) -
     assert result.usage.wall_s < 5
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "n = 0\nwhile True:\n  open(str(n), 'w').close()\n  n += 1",
+        "n = 0\nwhile True:\n  open(str(n), 'w').write('x' * 500_000)\n  n += 1",
+    ],
+)
+def test_the_folder_is_watched(code: str, box: fastness.Sandbox) -> None:
+    """It is on the caller's disk, so a run that fills it is ended."""
+    result = box.run(code, timeout=20, limits={"files": 100, "file_bytes": 5 << 20})
+    assert result.outcome.kind is OutcomeKind.DISK
+    assert result.usage.wall_s < 10
+
+
 def test_the_environment_holds_nothing_of_the_host(box: fastness.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_HOST", "1")
     code = "import os; [sorted(os.environ), b'OF_THE_HOST' in open('/proc/self/environ', 'rb').read(), sorted(map(int, os.listdir('/proc/self/fd')))]"

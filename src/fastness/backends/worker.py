@@ -20,6 +20,7 @@ from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost, become_ready
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.native_talk import CallbackRaised, Talk, invoke_head
+from fastness.backends.native_watch import Watch
 from fastness.backends.worker_process import Worker
 from fastness.errors import BackendError, ConfigurationError
 from fastness.limits import Limits
@@ -37,6 +38,8 @@ _KINDS_MAX = 16
 #: Seconds after which a worker that waits is not used any more.
 _TRUST_IDLE_S = 300.0
 _DRAIN_S = 1.0
+#: Seconds for a worker that has closed its conversation to end by itself.
+_LAST_S = 0.25
 #: Bytes of inputs above which writing them is worth a thread.
 _INLINE = 1 << 16
 
@@ -157,13 +160,13 @@ class WorkerBackend(Backend):
     async def _done(self, worker: Worker, kind: _Kind) -> None:
         """See to the worker's end, and have another one start."""
         assert self._slots is not None
-        try:
-            # Also where the run was cancelled: nothing of it goes on after its caller has heard of its end.
-            with self._waiting.limit(None, shield=True):
+        # Also where the run was cancelled: nothing of it goes on after its caller has heard of its end.
+        with self._waiting.limit(None, shield=True):
+            try:
                 await self._waiting.call(partial(self._bury, worker))
-        finally:
-            self._slots.release()
-        self._refill(kind)
+            finally:
+                self._slots.release()
+            await self._waiting.call(partial(self._refill, kind))
 
     def _refill(self, kind: _Kind) -> None:
         with self._lock:
@@ -219,6 +222,8 @@ class WorkerBackend(Backend):
         assert isinstance(worker, Worker)
         code = (request.code or "").encode("utf-8", "surrogatepass")
         stdin = worker_process.sealed(request.stdin) if request.stdin else -1
+        # The folder is on the caller's disk, where nothing else bounds it.
+        talk.watch = Watch(worker, request.limits)
         self._talks.add(talk)
         try:
             if self._closed:
@@ -229,6 +234,9 @@ class WorkerBackend(Backend):
             self._talks.discard(talk)
             if stdin >= 0:
                 os.close(stdin)
+        if talk.gone and talk.reason is None:
+            # It has closed its end, most often by ending: what it ends with is worth a moment.
+            await self._waiting.call(partial(worker.wait, _LAST_S))
         if not session or talk.gone or talk.reason is not None:
             await self._waiting.call(worker.finish)
             await self._waiting.call(partial(talk.drain, _DRAIN_S))
