@@ -56,6 +56,10 @@ class Owner:
             finally:
                 os.close(lock)
 
+    def abandon(self) -> None:
+        """Leave the folder and the claim behind, for the next sweep to find that nobody holds them.  Idempotent."""
+        self._forget()
+
     def _forget(self) -> None:
         if self._lock >= 0:
             # The lock belongs to the open file, which the parent goes on holding.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 
 from fastness.errors import BackendError, ConfigurationError
 
@@ -30,7 +31,10 @@ def _base(kind: str) -> str:
         "runtime": platformdirs.user_runtime_dir,
         "config": platformdirs.user_config_dir,
     }[kind]
-    return str(find("fastness", appauthor=False))
+    with warnings.catch_warnings():
+        # Where no session has made a runtime folder there is one below the temporary folder, checked as any other.
+        warnings.simplefilter("ignore")
+        return str(find("fastness", appauthor=False))
 
 
 def place(kind: str, *parts: str) -> str:

@@ -4,11 +4,12 @@ Control group slots of this process: where they can be made, and which are free.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 
 from fastness._linux import cgroup
-from fastness._linux.cgroup_slot import Slot, Slots
+from fastness._linux.cgroup_slot import Slot, Slots, end_leftovers
 from fastness.errors import BackendError
 from fastness.runtime import Owner, claim
 
@@ -25,7 +26,25 @@ def place() -> tuple[Owner, cgroup.Slots | cgroup.Unavailable]:
             _places.clear()
             owner = claim()
             found = _places[pid] = (owner, cgroup.find(owner.id))
+            if not isinstance(found[1], cgroup.Unavailable):
+                # What is registered last runs first, so this comes before the owner's own end.
+                atexit.register(_leave, pid, owner, found[1])
         return found
+
+
+def _leave(pid: int, owner: Owner, slots: Slots) -> None:
+    """Remove every group of this process as it ends, with whatever is left in it."""
+    if os.getpid() != pid or owner.released:
+        return
+    for root in slots.roots:
+        try:
+            end_leftovers(root)
+        except OSError:
+            pass
+    slots.close()
+    if any(os.path.isdir(root) for root in slots.roots):
+        # The name of the owner is what a later sweep knows these by.
+        owner.abandon()
 
 
 class SlotStock:

@@ -12,6 +12,7 @@ import msgspec
 
 from fastness.cli import exits
 from fastness.cli.console import err, stdout_console, table
+from fastness.cli.visible import visible
 from fastness.errors import FastnessError, TierUnavailable
 from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
 
@@ -140,8 +141,27 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
 
 
 def _sweep() -> list[str]:
-    """Remove what killed processes of ours left in the cache; returns what was done, in words."""
+    """
+    Remove what killed processes of ours left: in the cache, in the runtime folder with their guests' control groups,
+    and half applied in a project.  Returns what was done, in words.
+    """
+    from fastness import runtime
     from fastness._wasi.cache import Cache
+    from fastness.runner import journal
 
+    done = []
     freed = Cache().sweep()
-    return [f"{freed} bytes of half-made cache entries"] if freed else []
+    if freed:
+        done.append(f"{freed} bytes of half-made cache entries")
+    dead = runtime.sweep()
+    if dead:
+        done.append(f"folders and control groups of {len(dead)} process{'es' if len(dead) > 1 else ''} that had ended")
+    for folder in journal.unfinished():
+        try:
+            kept = journal.recover(folder)
+        except FastnessError as error:
+            done.append(f"NOT the unfinished changes to {visible(folder)}: {visible(str(error))}")
+            continue
+        done.append(f"unfinished changes to {visible(folder)}")
+        done.extend(f"but not {visible(text)}" for text in kept)
+    return done

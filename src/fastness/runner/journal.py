@@ -158,6 +158,19 @@ def locked(path: str) -> Iterator[None]:
 # -------------------------------------------------------------------------------------------------- undoing, tidying
 
 
+def unfinished() -> list[str]:
+    """Folders with an application that is under way or was left unfinished by a process that ended, sorted."""
+    place = home.place("data", "apply")
+    found = set()
+    for name in os.listdir(place) if os.path.isdir(place) else ():
+        if name.endswith(".journal"):
+            with contextlib.suppress(OSError, BackendError):
+                plan = _read(os.path.join(place, name))[0]
+                if plan is not None:
+                    found.add(plan.folder)
+    return sorted(found)
+
+
 def recover(folder: str | os.PathLike[str]) -> list[str]:
     """
     Undo, or tidy up after, an application to ``folder`` that a killed process left unfinished.
