@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fastness.attack.listener import Listener
-from fastness.attack.model import Effect
+from fastness.attack.model import Effect, Skip
 from fastness.attack.outside import Bare, Outside
+from fastness.errors import TierUnavailable
 from fastness.runs import RunResult
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 #: The variable of this process that holds a secret while an attempt runs.
 VARIABLE = "FASTNESS_ATTACK_SECRET"
+_NATIVE = ("confined", "isolated")
 #: Guests have a /tmp of their own, where a missing file is no refusal; this one they never have.
 _PLACE = "/var/tmp"  # noqa: S108  # a folder of our own is made in it, by mkdtemp
 
@@ -52,12 +54,20 @@ class Arena:
         self.work = self.folder / "work"
         self.secret_file = self.folder / "secret.txt"
         self.mark_file = self.folder / "mark"
+        #: Whether this process is not root's.
+        self.ordinary = os.geteuid() != 0
         self._listeners: list[Listener] = []
         self._victims: list[subprocess.Popen[bytes]] = []
         (self.home / ".ssh").mkdir(parents=True)
         (self.home / ".ssh" / "id_ed25519").write_text(self.token)
         self.work.mkdir()
         self.secret_file.write_text(self.token)
+        if tier in _NATIVE:
+            # Guests may have a user of their own: the modes of files must not be what stops them.
+            for path in (self.folder, self.home, self.home / ".ssh", self.work):
+                path.chmod(0o777)
+            for path in (self.secret_file, self.home / ".ssh" / "id_ed25519"):
+                path.chmod(0o666)
         os.environ[VARIABLE] = self.token
         self.outside = Outside(
             self.work, {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), VARIABLE: self.token}
@@ -92,6 +102,24 @@ class Arena:
     def module(self, wasm: bytes, **options: Any) -> RunResult:
         """A WASI command module in the tier under attack."""
         return self.box.run(module=wasm, **{"timeout": 10, **options})
+
+    def command(self, *arguments: str, **options: Any) -> RunResult:
+        """A command in the tier under attack.  Raises ``Skip`` where none can be run on this machine."""
+        try:
+            return self.box.run(command=list(arguments), **{"timeout": 10, **options})
+        except TierUnavailable as unavailable:
+            raise Skip(f"no commands: {unavailable}") from None
+
+    def program(self, code: str, **options: Any) -> RunResult:
+        """A Python program as a command, in an interpreter that it starts itself."""
+        return self.command("python3", "-c", code, **options)
+
+    def has_programs(self) -> bool:
+        """Whether the tier under attack can run commands on this machine."""
+        try:
+            return self.command("true").ok
+        except Skip:
+            return False
 
     def listen(self) -> Listener:
         """A TCP and a UDP socket of this machine that note who comes."""

@@ -33,6 +33,24 @@ class Layer(enum.Enum):
     ENGINE = "engine"
     #: A check on the way out: by the reader of frames, the collector of files, or the command line.
     HOST = "host"
+    #: A system call that the filter refused and that was recorded: a row of ``denials`` of the layer ``seccomp``.
+    SECCOMP = "seccomp"
+    #: The filter ended the process, for a call that no honest program makes.
+    KILLED = "killed"
+    #: The kernel's rules for files (Landlock), which refuse and record nothing.
+    LANDLOCK = "landlock"
+    #: A namespace of the guest's own, in which what the attack is after cannot even be named.
+    NAMESPACE = "namespace"
+    #: The counters of the guest's control group.
+    CGROUP = "cgroup"
+    #: A resource limit of the guest's process, or of its user.
+    RLIMIT = "rlimit"
+    #: The guest has no power and can gain none: no capability, no other user, no set-user-id program.
+    PRIVILEGE = "privilege"
+
+
+#: Layers that leave a row in ``denials``.
+RECORDING = frozenset({Layer.WASI, Layer.GUEST, Layer.SECCOMP})
 
 
 class Verdict(enum.Enum):
@@ -69,16 +87,25 @@ class Expect:
     How one tier stops an attack.
 
     ``layer`` is what stops it; ``code`` is the ``DenialCode`` value of the row that must be there, for layers that
-    record one; ``outcomes`` are the ``OutcomeKind`` values that the run may end with.
+    record one; ``outcomes`` are the ``OutcomeKind`` values that the run may end with.  ``calls`` are the operations of
+    which the row must be one; empty for any.
     """
 
     layer: Layer
     code: str | None = None
     outcomes: tuple[str, ...] = ("ok", "guest_error")
+    calls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.layer in (Layer.WASI, Layer.GUEST)) != (self.code is not None):
+        if (self.layer in RECORDING) != (self.code is not None):
             raise ValueError("a denial code goes with the layers that record denials, and with no other")
+        if self.calls and self.code is None:
+            raise ValueError("calls are looked for in the rows of layers that record denials")
+
+
+def refused(*calls: str, outcomes: tuple[str, ...] = ("ok", "guest_error")) -> Expect:
+    """What is expected where the filter of a native guest refuses one of ``calls``."""
+    return Expect(Layer.SECCOMP, "syscall", outcomes, calls)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,16 +114,18 @@ class Effect:
     What an attempt did, as seen from outside the guest.
 
     ``happened`` is whether the attacker got what they were after; ``seen`` says what was observed, in one sentence;
-    ``result`` is the run's, where a sandbox ran it.
+    ``result`` is the run's, where a sandbox ran it; ``also`` are those of the same attempt made in other ways, each of
+    which must have been stopped as was stated.
     """
 
     happened: bool
     seen: str
     result: RunResult | None = None
+    also: tuple[RunResult, ...] = ()
 
 
 class Skip(Exception):
-    """Raised by an attack that cannot be tried here; the message is the reason."""
+    """Raised by an attack, or by its control, that cannot be tried here; the message is the reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -65,7 +65,10 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "`absent` means that what the attack needs does not exist in the guest;",
         "`fresh` that each run starts from clean memory;",
         "`engine` that what happened in the engine process ended there;",
-        "`host` is a check on the way out.",
+        "`host` is a check on the way out;",
+        "`seccomp` names the system call that was refused and recorded;",
+        "`killed` that the filter ended the process;",
+        "`landlock`, `namespace`, `cgroup`, `rlimit` and `privilege` name walls of the kernel's that keep no record.",
         "",
     ]
     for tier in dict.fromkeys(outcome.tier for outcome in outcomes):

@@ -4,6 +4,7 @@ Runs attacks against a tier, each with its control, and judges.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +14,17 @@ from fastness.attack.model import Attack, Effect, Expect, Layer, Outcome, Skip, 
 from fastness.errors import FastnessError
 
 if TYPE_CHECKING:
+    from fastness.runs import RunResult
     from fastness.sync import Sandbox
+
+#: What a run's ``layers`` must name where one of these is said to have stopped an attack.
+_MECHANISMS: dict[Layer, tuple[str, ...]] = {
+    Layer.LANDLOCK: ("landlock",),
+    Layer.NAMESPACE: ("mountns", "pidns", "netns"),
+    Layer.CGROUP: ("cgroup",),
+    Layer.RLIMIT: ("rlimit",),
+    Layer.PRIVILEGE: ("capset", "prctl"),
+}
 
 
 def run(attacks: Iterable[Attack], tier: str, box: Sandbox, *, quick: bool = False) -> Iterator[Outcome]:
@@ -49,6 +60,11 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox) -> Outcome:
         return Outcome(attack, tier, Verdict.UNEXPECTED, detail=f"it could not be tried: {_words(error)}")
     try:
         control = _attempt(attack.control, tier, box)
+    except Skip as reason:
+        # An effect that happened needs no control to be one.
+        if not inside.happened:
+            return Outcome(attack, tier, Verdict.SKIPPED, detail=f"no control: {reason}", seen=inside.seen)
+        control = Effect(True, f"not tried: {reason}")
     except Exception as error:  # noqa: BLE001  # as above
         detail = f"the control could not be tried: {_words(error)}"
         return Outcome(attack, tier, Verdict.VOID, detail=detail, seen=inside.seen)
@@ -76,20 +92,43 @@ def _words(error: Exception) -> str:
 
 def explain(inside: Effect, expect: Expect) -> tuple[str, str]:
     """(what differs from what was stated, what stopped it); the first is empty where nothing differs."""
-    result = inside.result
-    if result is None:
+    if inside.result is None:
         stated = expect.layer in (Layer.HOST, Layer.ENGINE, Layer.FRESH)
         return ("" if stated else f"there is no result to show what stopped it: {inside.seen}"), expect.layer.value
+    wrong, by = _explain(inside.result, expect)
+    for result in inside.also:
+        if not wrong:
+            wrong, _ = _explain(result, expect)
+    return wrong, by
+
+
+def _explain(result: RunResult, expect: Expect) -> tuple[str, str]:
     kind = result.outcome.kind.value
     if kind not in expect.outcomes:
         return f"the run ended as {kind} ({result.outcome.detail}), not {' or '.join(expect.outcomes)}", kind
     if expect.layer is Layer.LIMIT:
         return "", f"limit: {kind}"
+    if expect.layer is Layer.KILLED:
+        return (
+            "" if result.outcome.signal == signal.SIGSYS else f"not ended by the filter: {result.outcome}"
+        ), "killed"
     if expect.code is None:
+        wanted = _MECHANISMS.get(expect.layer, ())
+        there = [name for name in wanted if any(name in text for text in result.layers.values())]
+        if wanted and not there:
+            return f"no layer of the run is {' or '.join(wanted)}; layers: {dict(result.layers)}", ""
         return "", expect.layer.value
+    own = expect.layer.value if expect.layer is Layer.SECCOMP else ""
     rows = [row for row in result.denials if row.claimed == (expect.layer is Layer.GUEST)]
     for row in rows:
-        if row.code.value == expect.code:
-            return "", f"{row.layer}: {row.code.value}" + (" (claimed)" if row.claimed else "")
+        if (
+            row.code.value == expect.code
+            and own in ("", row.layer)
+            and (not expect.calls or row.operation in expect.calls)
+        ):
+            return "", f"{row.layer}: {row.operation if own else row.code.value}" + (
+                " (claimed)" if row.claimed else ""
+            )
     had = ", ".join(f"{row.operation} {row.code.value} ({row.layer})" for row in result.denials) or "none"
-    return f"no {expect.layer.value} row with the code {expect.code}; rows: {had}", ""
+    named = f" for {' or '.join(expect.calls)}" if expect.calls else ""
+    return f"no {expect.layer.value} row with the code {expect.code}{named}; rows: {had}", ""

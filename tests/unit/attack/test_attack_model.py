@@ -85,10 +85,16 @@ def test_an_escape_is_an_escape_whatever_the_control_does() -> None:
 
 
 def test_a_control_that_fails_proves_nothing() -> None:
-    """Without the effect outside, or with a control that cannot be tried, the attack is void."""
+    """Without the effect outside, or with a control that breaks, the attack is void."""
     assert judge(make(control=nothing)).verdict is Verdict.VOID
     assert judge(make(control=broken)).verdict is Verdict.VOID
-    assert judge(make(control=impossible)).verdict is Verdict.VOID
+
+
+def test_a_control_that_this_machine_cannot_have() -> None:
+    """What even a program outside cannot do here is skipped for that reason; what was done inside is an escape."""
+    skipped = judge(make(control=impossible))
+    assert (skipped.verdict, skipped.detail) == (Verdict.SKIPPED, "no control: not on this machine")
+    assert judge(make(attack=happened, control=impossible)).verdict is Verdict.ESCAPED
 
 
 def test_an_attack_that_cannot_be_tried() -> None:

@@ -64,6 +64,8 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
         "worker": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
+        "confined": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
+        "isolated": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
     },
     attack=attack,
     control=control,

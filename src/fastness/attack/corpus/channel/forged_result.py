@@ -56,7 +56,12 @@ ATTACK = Attack(
         Guarantee.ADDRESS_SPACE,
         "What a guest writes anywhere cannot pass for another run's result or put the host out of step.",
     ),
-    tiers={"wasm": Expect(Layer.HOST), "worker": Expect(Layer.HOST)},
+    tiers={
+        "wasm": Expect(Layer.HOST),
+        "worker": Expect(Layer.HOST),
+        "confined": Expect(Layer.HOST),
+        "isolated": Expect(Layer.HOST),
+    },
     attack=attack,
     control=control,
 )

@@ -17,7 +17,8 @@ print(dict(os.environ), os.environ.get(VARIABLE))
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    return arena.leaked(arena.run(arena.python(CODE)))
+    # A guest of native tiers is a copy of a process: the tenant's first, so that it starts now.
+    return arena.leaked(arena.run(arena.python(CODE), tenant=arena.folder.name))
 
 
 def control(arena: Arena) -> Effect:
@@ -28,7 +29,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="environment.read_variables",
     claim=Claim(Guarantee.ENV_SCRUBBED, "A guest sees only the variables that were passed."),
-    tiers={"wasm": Expect(Layer.ABSENT), "worker": Expect(Layer.ABSENT)},
+    tiers={
+        "wasm": Expect(Layer.ABSENT),
+        "worker": Expect(Layer.ABSENT),
+        "confined": Expect(Layer.ABSENT),
+        "isolated": Expect(Layer.ABSENT),
+    },
     attack=attack,
     control=control,
 )

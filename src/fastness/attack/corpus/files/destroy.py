@@ -38,7 +38,11 @@ def _whole(arena: Arena) -> bool:
 ATTACK = Attack(
     id="files.destroy",
     claim=Claim(Guarantee.FS_CONFINED, "A file of this machine can be neither changed nor deleted."),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

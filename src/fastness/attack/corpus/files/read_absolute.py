@@ -26,7 +26,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.read_absolute",
     claim=Claim(Guarantee.FS_CONFINED, "A file of this machine cannot be read by its absolute path."),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -33,7 +33,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.read_by_descriptor",
     claim=Claim(Guarantee.FS_CONFINED, "A descriptor of the root folder opens nothing of this machine."),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -28,8 +28,12 @@ def control(arena: Arena) -> Effect:
 
 ATTACK = Attack(
     id="files.read_by_hard_link",
-    claim=Claim(Guarantee.FS_CONFINED, "Hard links cannot be made, so none can lead out."),
-    tiers={"wasm": Expect(Layer.WASI, "wasi_refused")},
+    claim=Claim(Guarantee.FS_CONFINED, "No hard link can be made to a file of this machine."),
+    tiers={
+        "wasm": Expect(Layer.WASI, "wasi_refused"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

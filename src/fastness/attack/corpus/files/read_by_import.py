@@ -36,7 +36,11 @@ def _program(arena: Arena) -> str:
 ATTACK = Attack(
     id="files.read_by_import",
     claim=Claim(Guarantee.FS_CONFINED, "Code and data of this machine cannot be imported."),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

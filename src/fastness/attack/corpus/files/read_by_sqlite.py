@@ -44,7 +44,11 @@ ATTACK = Attack(
     claim=Claim(
         Guarantee.FS_CONFINED, "Libraries in native code inside the guest see the same empty machine as Python does."
     ),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -29,7 +29,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.read_by_symlink",
     claim=Claim(Guarantee.FS_CONFINED, "Symbolic links cannot be made, so none can lead out."),
-    tiers={"wasm": Expect(Layer.WASI, "wasi_refused")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "wasi_refused"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -4,6 +4,8 @@ Walks every folder it can see in search of secrets.
 
 from __future__ import annotations
 
+import sys
+
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -13,7 +15,9 @@ import os
 
 # The control looks where the secret is; in a guest that folder does not exist, so the whole tree is walked.
 top = os.path.dirname(SECRET_FILE)
-for folder, _, names in os.walk(top if os.path.isdir(top) else '/'):
+for folder, inner, names in os.walk(top if os.path.isdir(top) else '/'):
+    # A native guest is shown this machine's programs and libraries, where secrets of anybody's are not.
+    inner[:] = [name for name in inner if os.path.join(folder, name) not in SKIPPED]
     for name in names:
         try:
             with open(os.path.join(folder, name), 'rb') as file:
@@ -21,22 +25,27 @@ for folder, _, names in os.walk(top if os.path.isdir(top) else '/'):
         except OSError:
             pass
 """
+_SKIPPED = ("/usr", sys.base_prefix, sys.prefix)
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    return arena.leaked(arena.run(arena.python(CODE)))
+    return arena.leaked(arena.run(arena.python(CODE, SKIPPED=_SKIPPED)))
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed."""
-    return arena.leaked(arena.outside.run(arena.python(CODE)))
+    return arena.leaked(arena.outside.run(arena.python(CODE, SKIPPED=_SKIPPED)))
 
 
 ATTACK = Attack(
     id="files.read_by_walk",
     claim=Claim(Guarantee.FS_CONFINED, "Walking the whole tree finds nothing of this machine."),
-    tiers={"wasm": Expect(Layer.ABSENT)},
+    tiers={
+        "wasm": Expect(Layer.ABSENT),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

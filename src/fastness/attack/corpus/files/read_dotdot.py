@@ -26,7 +26,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.read_dotdot",
     claim=Claim(Guarantee.FS_CONFINED, "Parent steps do not lead out of the work folder."),
-    tiers={"wasm": Expect(Layer.WASI, "outside")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "outside"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -32,7 +32,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.read_ssh_key",
     claim=Claim(Guarantee.FS_CONFINED, "The home folder does not exist for a guest."),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -31,7 +31,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.results_through_link",
     claim=Claim(Guarantee.FS_CONFINED, "Saving results writes only below the folder that the caller names."),
-    tiers={"wasm": Expect(Layer.WASI, "wasi_refused")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "wasi_refused"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -52,7 +52,11 @@ def _everything(arena: Arena) -> set[Path]:
 ATTACK = Attack(
     id="files.results_with_bad_names",
     claim=Claim(Guarantee.FS_CONFINED, "The names of results cannot lead out of the folder that they are saved in."),
-    tiers={"wasm": Expect(Layer.HOST)},
+    tiers={
+        "wasm": Expect(Layer.HOST),
+        "confined": Expect(Layer.HOST),
+        "isolated": Expect(Layer.HOST),
+    },
     attack=attack,
     control=control,
 )

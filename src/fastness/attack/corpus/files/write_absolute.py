@@ -26,7 +26,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.write_absolute",
     claim=Claim(Guarantee.FS_CONFINED, "No file of this machine can be made."),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

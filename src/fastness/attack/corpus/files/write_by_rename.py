@@ -29,7 +29,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.write_by_rename",
     claim=Claim(Guarantee.FS_CONFINED, "A file cannot be moved out of the work folder."),
-    tiers={"wasm": Expect(Layer.WASI, "absent")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

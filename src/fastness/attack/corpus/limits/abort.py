@@ -34,7 +34,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.abort",
     claim=Claim(Guarantee.CRASH_CONTAINED, "A guest that aborts ends its own run and nothing else."),
-    tiers={"wasm": Expect(Layer.ENGINE, outcomes=("crashed",)), "worker": Expect(Layer.ENGINE, outcomes=("crashed",))},
+    tiers={
+        "wasm": Expect(Layer.ENGINE, outcomes=("crashed",)),
+        "worker": Expect(Layer.ENGINE, outcomes=("crashed",)),
+        "confined": Expect(Layer.ENGINE, outcomes=("crashed",)),
+        "isolated": Expect(Layer.ENGINE, outcomes=("crashed",)),
+    },
     attack=attack,
     control=control,
 )

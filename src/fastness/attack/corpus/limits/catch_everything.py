@@ -37,7 +37,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.catch_everything",
     claim=Claim(Guarantee.WALL_KILL, "The end of a run cannot be caught."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("timeout",)), "worker": Expect(Layer.LIMIT, outcomes=("timeout",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "worker": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("timeout",)),
+    },
     attack=attack,
     control=control,
 )

@@ -32,7 +32,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.disk_bytes",
     claim=Claim(Guarantee.FS_CONFINED, "Bytes in the work folder are capped."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("disk",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("disk",)),
+    },
     attack=attack,
     control=control,
 )

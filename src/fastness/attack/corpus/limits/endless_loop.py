@@ -31,7 +31,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.endless_loop",
     claim=Claim(Guarantee.WALL_KILL, "A loop ends at the time limit."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("timeout",)), "worker": Expect(Layer.LIMIT, outcomes=("timeout",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "worker": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("timeout",)),
+    },
     attack=attack,
     control=control,
 )

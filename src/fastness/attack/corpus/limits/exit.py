@@ -34,7 +34,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.exit",
     claim=Claim(Guarantee.CRASH_CONTAINED, "A guest that exits at once ends its own run and nothing else."),
-    tiers={"wasm": Expect(Layer.ENGINE, outcomes=("ok",)), "worker": Expect(Layer.ENGINE, outcomes=("ok",))},
+    tiers={
+        "wasm": Expect(Layer.ENGINE, outcomes=("ok",)),
+        "worker": Expect(Layer.ENGINE, outcomes=("ok",)),
+        "confined": Expect(Layer.ENGINE, outcomes=("ok",)),
+        "isolated": Expect(Layer.ENGINE, outcomes=("ok",)),
+    },
     attack=attack,
     control=control,
 )

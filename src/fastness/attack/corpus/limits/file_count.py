@@ -30,7 +30,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.file_count",
     claim=Claim(Guarantee.FS_CONFINED, "The number of files in the work folder is capped."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("disk",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("disk",)),
+    },
     attack=attack,
     control=control,
 )

@@ -29,7 +29,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.memory",
     claim=Claim(Guarantee.MEM_CAP, "Memory past the limit is refused."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("memory",)), "worker": Expect(Layer.LIMIT, outcomes=("memory",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "worker": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("memory",)),
+    },
     attack=attack,
     control=control,
 )

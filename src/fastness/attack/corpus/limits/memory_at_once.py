@@ -27,7 +27,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.memory_at_once",
     claim=Claim(Guarantee.MEM_CAP, "One huge allocation is refused."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("memory",)), "worker": Expect(Layer.LIMIT, outcomes=("memory",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "worker": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("memory",)),
+    },
     attack=attack,
     control=control,
 )

@@ -38,6 +38,8 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
         "worker": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
+        "confined": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
+        "isolated": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
     },
     attack=attack,
     control=control,

@@ -50,6 +50,8 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
         "worker": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
+        "confined": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
+        "isolated": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
     },
     attack=attack,
     control=control,

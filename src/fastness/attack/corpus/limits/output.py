@@ -45,6 +45,8 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.LIMIT, outcomes=("output_limit",)),
         "worker": Expect(Layer.LIMIT, outcomes=("output_limit",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("output_limit",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("output_limit",)),
     },
     attack=attack,
     control=control,

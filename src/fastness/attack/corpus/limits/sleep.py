@@ -29,7 +29,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.sleep",
     claim=Claim(Guarantee.WALL_KILL, "A sleep ends at the time limit."),
-    tiers={"wasm": Expect(Layer.LIMIT, outcomes=("timeout",)), "worker": Expect(Layer.LIMIT, outcomes=("timeout",))},
+    tiers={
+        "wasm": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "worker": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "confined": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("timeout",)),
+    },
     attack=attack,
     control=control,
 )

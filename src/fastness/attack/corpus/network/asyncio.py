@@ -5,7 +5,7 @@ Connects by way of asyncio's event loop.
 from __future__ import annotations
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -38,7 +38,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="network.asyncio",
     claim=Claim(Guarantee.NET_CONFINED, "An event loop opens no way out either."),
-    tiers={"wasm": Expect(Layer.GUEST, "unsupported")},
+    tiers={
+        "wasm": Expect(Layer.GUEST, "unsupported"),
+        "confined": refused("socket"),
+        "isolated": refused("socket"),
+    },
     attack=attack,
     control=control,
 )

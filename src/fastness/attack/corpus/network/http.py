@@ -5,7 +5,7 @@ Fetches a page with the standard library.
 from __future__ import annotations
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -32,7 +32,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="network.http",
     claim=Claim(Guarantee.NET_CONFINED, "No page can be fetched."),
-    tiers={"wasm": Expect(Layer.ABSENT)},
+    tiers={
+        "wasm": Expect(Layer.ABSENT),
+        "confined": refused("socket"),
+        "isolated": refused("socket"),
+    },
     attack=attack,
     control=control,
 )

@@ -5,7 +5,7 @@ Looks a host name up; look-ups carry data out even where connections cannot.
 from __future__ import annotations
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -30,7 +30,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="network.names",
     claim=Claim(Guarantee.NET_CONFINED, "No name can be looked up."),
-    tiers={"wasm": Expect(Layer.ABSENT)},
+    tiers={
+        "wasm": Expect(Layer.ABSENT),
+        "confined": refused("socket"),
+    },
     attack=attack,
     control=control,
 )

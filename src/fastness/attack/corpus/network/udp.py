@@ -5,7 +5,7 @@ Sends a datagram to a server on this machine.
 from __future__ import annotations
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -32,7 +32,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="network.udp",
     claim=Claim(Guarantee.NET_CONFINED, "No datagram can be sent."),
-    tiers={"wasm": Expect(Layer.GUEST, "unsupported")},
+    tiers={
+        "wasm": Expect(Layer.GUEST, "unsupported"),
+        "confined": refused("socket"),
+        "isolated": refused("socket"),
+    },
     attack=attack,
     control=control,
 )

@@ -54,7 +54,12 @@ def _valid(text: bytes) -> bool:
 ATTACK = Attack(
     id="output.json",
     claim=Claim(Guarantee.OUTPUT_CAP, "Whatever a guest gives back, the JSON of a result is valid."),
-    tiers={"wasm": Expect(Layer.HOST), "worker": Expect(Layer.HOST)},
+    tiers={
+        "wasm": Expect(Layer.HOST),
+        "worker": Expect(Layer.HOST),
+        "confined": Expect(Layer.HOST),
+        "isolated": Expect(Layer.HOST),
+    },
     attack=attack,
     control=control,
 )

@@ -51,7 +51,12 @@ def _effect(output: bytes, word: str) -> Effect:
 ATTACK = Attack(
     id="output.terminal_escapes",
     claim=Claim(Guarantee.OUTPUT_CAP, "The command line shows control characters and never sends them."),
-    tiers={"wasm": Expect(Layer.HOST), "worker": Expect(Layer.HOST)},
+    tiers={
+        "wasm": Expect(Layer.HOST),
+        "worker": Expect(Layer.HOST),
+        "confined": Expect(Layer.HOST),
+        "isolated": Expect(Layer.HOST),
+    },
     attack=attack,
     control=control,
 )

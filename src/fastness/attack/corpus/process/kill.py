@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.runs import RunResult
 from fastness.tier import Guarantee
 
@@ -43,7 +43,12 @@ def _effect(victim: subprocess.Popen[bytes], result: RunResult | None = None) ->
 ATTACK = Attack(
     id="process.kill",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Processes of this machine cannot be signalled."),
-    tiers={"wasm": Expect(Layer.ABSENT), "worker": Expect(Layer.GUEST, "unsupported")},
+    tiers={
+        "wasm": Expect(Layer.ABSENT),
+        "worker": Expect(Layer.GUEST, "unsupported"),
+        "confined": refused("kill"),
+        "isolated": refused("kill"),
+    },
     attack=attack,
     control=control,
 )

@@ -29,7 +29,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="process.memory_of_others",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Memory of processes cannot be reached through /proc."),
-    tiers={"wasm": Expect(Layer.WASI, "absent"), "worker": Expect(Layer.GUEST, "unsupported")},
+    tiers={
+        "wasm": Expect(Layer.WASI, "absent"),
+        "worker": Expect(Layer.GUEST, "unsupported"),
+        "confined": Expect(Layer.LANDLOCK),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

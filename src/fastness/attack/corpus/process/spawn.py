@@ -31,7 +31,7 @@ def control(arena: Arena) -> Effect:
 
 ATTACK = Attack(
     id="process.spawn",
-    claim=Claim(Guarantee.NO_EXEC, "The calls that start a program do not exist in the guest."),
+    claim=Claim(Guarantee.NO_EXEC, "No call starts a program."),
     tiers={"wasm": Expect(Layer.ABSENT)},
     attack=attack,
     control=control,

@@ -36,7 +36,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.builtins",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Nothing that a run leaves in its interpreter is there in the next."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

@@ -42,7 +42,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.descriptors",
     claim=Claim(Guarantee.ADDRESS_SPACE, "No descriptor of an earlier run is open in a later one."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

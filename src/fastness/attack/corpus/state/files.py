@@ -45,7 +45,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.files",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Nothing that a run writes is there in the next, in any folder."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

@@ -50,7 +50,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.heap",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Memory of an earlier run is never seen by a later one."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

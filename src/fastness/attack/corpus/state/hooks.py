@@ -45,7 +45,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.hooks",
     claim=Claim(Guarantee.ADDRESS_SPACE, "No hook or callback of an earlier run listens to a later one."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

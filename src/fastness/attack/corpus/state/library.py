@@ -42,7 +42,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.library",
     claim=Claim(Guarantee.ADDRESS_SPACE, "The guest's library cannot be changed."),
-    tiers={"wasm": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

@@ -42,7 +42,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.modules",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Imported modules are as they were for every run."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

@@ -47,7 +47,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.randomness",
     claim=Claim(Guarantee.ADDRESS_SPACE, "No two runs share random numbers, unless a seed is given."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

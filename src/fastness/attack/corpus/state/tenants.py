@@ -36,7 +36,12 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.tenants",
     claim=Claim(Guarantee.ADDRESS_SPACE, "Tenants share no guest, so nothing passes from one to another."),
-    tiers={"wasm": Expect(Layer.FRESH), "worker": Expect(Layer.FRESH)},
+    tiers={
+        "wasm": Expect(Layer.FRESH),
+        "worker": Expect(Layer.FRESH),
+        "confined": Expect(Layer.FRESH),
+        "isolated": Expect(Layer.FRESH),
+    },
     attack=attack,
     control=control,
 )

@@ -1,0 +1,33 @@
+"""
+Opens a socket to the kernel's ciphers, which loads modules.
+"""
+
+from __future__ import annotations
+
+from fastness.attack import native
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.tier import Guarantee
+
+CODE = """
+told(call('socket', 38, 5, 0))
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """As Python code, and in `isolated` as a program too."""
+    return native.tried(arena, native.program(CODE, "socket"), "DONE", "had the socket")
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    return native.outside(arena, native.program(CODE, "socket"), "DONE", "had the socket")
+
+
+ATTACK = Attack(
+    id="network.ciphers",
+    claim=Claim(Guarantee.NET_CONFINED, "The kernel's ciphers are out of reach."),
+    tiers={"confined": refused("socket"), "isolated": refused("socket")},
+    attack=attack,
+    control=control,
+)

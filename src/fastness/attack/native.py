@@ -1,0 +1,115 @@
+"""
+Attempts that native guests can make: raw system calls by name, and the same program as Python code and as a command.
+
+An attack on the tier ``isolated`` is made twice, for a guest of the runtime ``command`` lives under another filter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastness._linux.numbers import numbers_of
+from fastness._linux.syscalls import MACHINE
+from fastness.attack.model import Effect, Skip
+
+if TYPE_CHECKING:
+    from fastness.attack.arena import Arena
+    from fastness.attack.outside import Bare
+
+#: ``call(name, ...)`` gives a call's result, or its error as a negative number; ``told`` says what came of it.
+_CALLS = """
+import ctypes, os, struct
+
+_library = ctypes.CDLL(None, use_errno=True)
+_library.syscall.restype = ctypes.c_long
+
+def call(name, *args):
+    ctypes.set_errno(0)
+    result = _library.syscall(ctypes.c_long(NUMBERS[name]), *[
+        ctypes.c_long(each) if isinstance(each, int) else each for each in args
+    ])
+    return -ctypes.get_errno() if result == -1 else result
+
+def told(result):
+    # 38 is ENOSYS and 97 EAFNOSUPPORT: outside, this kernel was built without it.
+    print('DONE' if result >= 0 else 'MISSING' if result in (-38, -97) else f'error {-result}', flush=True)
+"""
+#: Gives a program every power over namespaces of its own and none over the machine's; for controls.
+_ALONE = """
+import ctypes, os, sys
+
+_own = ctypes.CDLL(None, use_errno=True)
+_user, _group = os.getuid(), os.getgid()
+if _own.unshare(0x0C020000 | (0x10000000 if _user else 0)):
+    print('CANNOT')
+    sys.exit()
+if _user:
+    for _name, _text in (('setgroups', 'deny'), ('uid_map', f'0 {_user} 1'), ('gid_map', f'0 {_group} 1')):
+        with open(f'/proc/self/{_name}', 'w') as _file:
+            _file.write(_text)
+_own.mount(None, b'/', None, 0x44000, None)
+"""
+
+
+def program(body: str, *calls: str, **more: Any) -> str:
+    """
+    A Python program that can make the system calls named, whatever the C library thinks of them.
+
+    Raises ``Skip`` where this machine's kind has no such call.
+    """
+    known = numbers_of(MACHINE)
+    absent = [name for name in calls if name not in known]
+    if absent:
+        raise Skip(f"machines of this kind have no {absent[0]}")
+    facts = {"NUMBERS": {name: known[name] for name in calls}, **more}
+    lines = [f"{name} = {value!r}" for name, value in facts.items()]
+    return "\n".join((*lines, _CALLS, body.strip("\n"), ""))
+
+
+def alone(text: str) -> str:
+    """The program with every power, in namespaces of its own; for controls."""
+    return _ALONE + text
+
+
+def tried(
+    arena: Arena, text: str, word: str, what: str, *, programs: bool = True, anew: bool = False, **options: Any
+) -> Effect:
+    """
+    Whether the program prints ``word``, which it prints only once it has done ``what``.
+
+    ``programs`` tries it in a program of the tier ``isolated`` too; ``anew`` has it born from a zygote that was started
+    after the arena was laid out.
+    """
+    if anew:
+        options["tenant"] = f"attack-{arena.folder.name}"
+    effect = arena.said(arena.run(text, **options), word, what)
+    if effect.happened or not programs or arena.tier != "isolated" or not arena.has_programs():
+        return effect
+    other = arena.said(arena.program(text, **options), word, what)
+    if other.happened:
+        return Effect(True, f"as a program, {other.seen}", other.result)
+    assert other.result is not None
+    return Effect(False, effect.seen, effect.result, (other.result,))
+
+
+def outside(arena: Arena, text: str, word: str, what: str, *, root: bool = False) -> Effect:
+    """
+    The control: the same program where nothing stops it.
+
+    ``root`` says that other users cannot do it anyway.  Raises ``Skip`` where this machine does not let even a program
+    outside do it.
+    """
+    bare = arena.outside.run(text)
+    return spoken(arena, bare, word, what, root=root)
+
+
+def spoken(arena: Arena, bare: Bare, word: str, what: str, *, root: bool = False) -> Effect:
+    """As :func:`outside`, of a program that has run."""
+    if b"CANNOT" in bare.stdout_bytes:
+        raise Skip("this user may not have namespaces of its own here")
+    if b"MISSING" in bare.stdout_bytes:
+        raise Skip("this kernel has no such thing")
+    effect = arena.said(bare, word, what)
+    if root and not effect.happened and arena.ordinary:
+        raise Skip("it takes root outside")
+    return effect
