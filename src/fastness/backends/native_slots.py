@@ -5,6 +5,7 @@ Control group slots of this process: where they can be made, and which are free.
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import threading
 
@@ -13,6 +14,7 @@ from fastness._linux.cgroup_slot import Slot, Slots, end_leftovers
 from fastness.errors import BackendError
 from fastness.runtime import Owner, claim
 
+_numbers = itertools.count(1)
 _places_lock = threading.Lock()
 _places: dict[int, tuple[Owner, cgroup.Slots | cgroup.Unavailable]] = {}
 
@@ -54,7 +56,6 @@ class SlotStock:
         self.place = place
         self._free: list[Slot] = []
         self._lock = threading.Lock()
-        self._made = 0
 
     def take(self) -> Slot | None:
         """A free slot, or None where there are none at all.  Raises BackendError."""
@@ -63,10 +64,9 @@ class SlotStock:
         with self._lock:
             if self._free:
                 return self._free.pop()
-            self._made += 1
-            number = self._made
         try:
-            return self.place.new(f"s{number}")
+            # All sandboxes of a process make theirs in one place.
+            return self.place.new(f"s{next(_numbers)}")
         except OSError as error:
             raise BackendError("making a control group", error, "run: fastness doctor") from None
 
