@@ -74,7 +74,8 @@ class WorkerBackend(Backend):
         """Run the proofs of :mod:`fastness.backends.worker_probe`."""
         from fastness.backends import worker_probe
 
-        return await worker_probe.probe(self)
+        # What was found with the firewall says nothing of workers without one.
+        return await worker_probe.probe(self, self._waiting, afresh=afresh or not self._firewall)
 
     # workers
 

@@ -1,8 +1,8 @@
 """
 Proof that the ``worker`` tier keeps its promises on this host, by making each of them deny something.
 
-A few workers are started and try what they may not.  The verdict is not kept over processes: it takes well under the
-time of what it proves, and nothing here depends on the kernel alone.
+A few workers are started and try what they may not.  A verdict that holds is kept for this boot; ``doctor`` always
+asks anew.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import os
 import platform
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from fastness.backends import probe_record
 from fastness.backends.base import Report, Staged
 from fastness.errors import FastnessError
 from fastness.limits import MIB, Limits
@@ -23,6 +25,7 @@ from fastness.tier import Guarantee, Probe, ProbeFailure, Proof, Tier
 
 if TYPE_CHECKING:
     from fastness.backends.worker import WorkerBackend
+    from fastness.waiting import Waiting
 
 _VARIABLE = "FASTNESS_PROBE_VARIABLE"
 _LIMITS = Limits(wall_s=10.0, cpu_s=10.0, memory=64 * MIB, output_total_bytes=4096, file_bytes=MIB)
@@ -129,8 +132,22 @@ class _Prover:
             self.layers["MODULE_FIREWALL"] = "audit hook"
 
 
-async def probe(backend: WorkerBackend) -> Probe:
-    """Try everything, in about a second."""
+def _key() -> str:
+    return probe_record.key(("fastness._native", "fastness.guest"), "")
+
+
+async def probe(backend: WorkerBackend, waiting: Waiting, *, afresh: bool) -> Probe:
+    """Try everything, or take this boot's verdict unless ``afresh``."""
+    key = await waiting.call(_key)
+    found = None if afresh else await waiting.call(partial(probe_record.recorded, Tier.WORKER.value, key))
+    if found is not None:
+        return found
+    verdict = await _probe(backend)
+    await waiting.call(partial(probe_record.record, Tier.WORKER.value, key, verdict))
+    return verdict
+
+
+async def _probe(backend: WorkerBackend) -> Probe:
     began = time.monotonic()
     prover = _Prover(backend)
     try:
