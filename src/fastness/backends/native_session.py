@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fastness.backends.base import BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.native_family import Family, Guest
 from fastness.backends.native_talk import CallbackRaised, Talk
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.entries import Entry
-from fastness.runs import Outcome, OutcomeKind, RunRequest
+from fastness.runs import Denial, Outcome, OutcomeKind, RunRequest
 
 if TYPE_CHECKING:
     from fastness.backends.native import NativeBackend
@@ -30,6 +32,7 @@ class NativeSession(BackendSession):
         self._busy = False
         #: The work folder as the last execute left it, which the next one's changes are told against.
         self._before: dict[str, Any] = {}
+        self._refused: dict[tuple[str, str], int] = {}
 
     async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         """Run once more in the same guest."""
@@ -54,7 +57,7 @@ class NativeSession(BackendSession):
             report = await backend.talk(guest, talk, request, before, "execute", 1, 0.0)
             self._lost = report.state != "kept"
             self._note(report)
-            return report
+            return msgspec.structs.replace(report, denials=self._new(report.denials))
         except CallbackRaised as raised:
             raise raised.error from None
         except BoxLost as lost:
@@ -76,6 +79,20 @@ class NativeSession(BackendSession):
         if size > limits.file_bytes or len(there) > limits.files:
             why = f"with what is there it would be {len(there)} files of {size} bytes, and {limits.files} of"
             raise StagingError(next(iter(staged.files)), f"{why} {limits.file_bytes} may be (files, file_bytes)")
+
+    def _new(self, denials: tuple[Denial, ...]) -> tuple[Denial, ...]:
+        """Refused system calls are counted over the guest's life: what has come since the last execute."""
+        rows = []
+        for row in denials:
+            if row.layer == "seccomp":
+                key = row.operation, row.target
+                before, self._refused[key] = self._refused.get(key, 0), row.count
+                if row.count == before:
+                    continue
+                rows.append(msgspec.structs.replace(row, count=row.count - before))
+            else:
+                rows.append(row)
+        return tuple(rows)
 
     def _note(self, report: Report) -> None:
         for path in report.changes.deleted:

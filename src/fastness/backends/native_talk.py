@@ -36,6 +36,8 @@ _WATCH_S = 0.05
 _CPUS = os.cpu_count() or 1
 #: Bytes of claims that are kept.
 _CLAIMS_CAP = 1 << 15
+#: Rows of refusals that a result has; the rest is counted.
+_DENIALS_MAX = 64
 
 
 class Talk:
@@ -238,12 +240,17 @@ class Talk:
             except GuestProtocolError as error:
                 broken = str(error)
         kind, detail, code, number = self._outcome(answer, broken, ended, out_of_memory)
+        if kind is OutcomeKind.OK and collected.over:
+            # Where the kernel has no such cap, or a file is mostly holes, it shows only at the end.
+            kind, detail = OutcomeKind.DISK, collected.over
         good = answer is not None and kind is OutcomeKind.OK
         claims = answer.claims if answer is not None else decode_claims(self.claims) if self.claims else ()
         gathered = self.gathered
         dropped = gathered.out.dropped + gathered.err.dropped
         kept = session and self.result is not None and self.reason is None
         out, err = gathered.out.bytes(), gathered.err.bytes()
+        denials = (*map(_denial, records), *collected.denials, *claimed(claims))
+        more = max(0, len(denials) - _DENIALS_MAX)
         return Report(
             outcome=Outcome(kind, detail[:2000], number, dropped),
             value=answer.value if good and answer is not None else None,
@@ -253,7 +260,7 @@ class Talk:
             exit_code=code,
             files=collected.files,
             changes=collected.changes,
-            denials=(*map(_denial, records), *collected.denials, *claimed(claims)),
+            denials=denials[:_DENIALS_MAX],
             usage=Usage(
                 wall_s=self.wall_s,
                 cpu_s=self.cpu_s or (ended or {}).get("cpu", 0.0),
@@ -263,7 +270,7 @@ class Talk:
                 stderr_bytes=self._written["stderr"],
                 file_bytes=collected.total_bytes,
                 files=collected.total_files,
-                denials_dropped=collected.refused_dropped + (answer.claims_dropped if answer is not None else 0),
+                denials_dropped=more + collected.refused_dropped + (answer.claims_dropped if answer is not None else 0),
             ),
             layers=layers,
             state="none" if not session else "kept" if kept else "lost",

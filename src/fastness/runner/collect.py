@@ -58,6 +58,12 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     total_files: int = 0
 
     @property
+    def over(self) -> str:
+        """Why what was left is more than may be left; empty where it is not."""
+        caps = (DenialCode.TOO_LARGE, DenialCode.QUOTA)
+        return next((f"{row.path}: {row.why}" for row in self.refused if row.code in caps), "")
+
+    @property
     def denials(self) -> tuple[Denial, ...]:
         """The refused entries as rows of a result."""
         return tuple(
