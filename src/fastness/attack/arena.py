@@ -133,6 +133,17 @@ class Arena:
         self._victims.append(process)
         return process
 
+    def witness(self) -> subprocess.Popen[bytes]:
+        """A process in this process's own group that makes the mark when it is signalled, and is ready to be."""
+        from fastness.attack import native
+
+        process = subprocess.Popen([sys.executable, "-c", native.witness_code(self)], stdout=subprocess.PIPE)
+        self._victims.append(process)
+        assert process.stdout is not None
+        with process.stdout as lines:
+            lines.readline()
+        return process
+
     # what came of it
 
     def leaked(self, ran: RunResult | Bare) -> Effect:

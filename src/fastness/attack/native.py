@@ -6,6 +6,12 @@ An attack on the tier ``isolated`` is made twice, for a guest of the runtime ``c
 
 from __future__ import annotations
 
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux.numbers import numbers_of
@@ -15,6 +21,7 @@ from fastness.attack.model import Effect, Skip
 if TYPE_CHECKING:
     from fastness.attack.arena import Arena
     from fastness.attack.outside import Bare
+    from fastness.runs import RunResult
 
 #: ``call(name, ...)`` gives a call's result, or its error as a negative number; ``told`` says what came of it.
 _CALLS = """
@@ -113,3 +120,83 @@ def spoken(arena: Arena, bare: Bare, word: str, what: str, *, root: bool = False
     if root and not effect.happened and arena.ordinary:
         raise Skip("it takes root outside")
     return effect
+
+
+# ------------------------------------------------------------------------------------------------------------- signals
+
+#: Ignored by whoever does not ask for it, so that an attack which succeeds harms nobody.
+SIGNAL = int(signal.SIGURG)
+_WITNESS = """
+import signal, time
+
+signal.signal(SIGNAL, lambda *_: open(MARK_FILE, 'w').close())
+print('READY', flush=True)
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    time.sleep(0.02)
+"""
+_BESIDE = """
+import subprocess, sys, time
+
+witness = subprocess.Popen([sys.executable, '-c', WITNESS], stdout=subprocess.PIPE)
+witness.stdout.readline()
+subprocess.run([sys.executable, '-c', PROGRAM])
+time.sleep(0.2)
+witness.kill()
+witness.wait()
+"""
+_NOTICE_S = 0.2
+
+
+def witness_code(arena: Arena) -> str:
+    """A program that says ``READY`` and makes the arena's mark when it gets the signal."""
+    return arena.python(_WITNESS, SIGNAL=SIGNAL)
+
+
+def beside_a_witness(arena: Arena, text: str) -> str:
+    """A program that starts a witness and then the given program, both in its own process group."""
+    return arena.python(_BESIDE, WITNESS=witness_code(arena), PROGRAM=text)
+
+
+def noticed(arena: Arena, witness: subprocess.Popen[bytes], text: str, *, programs: bool = False) -> Effect:
+    """Whether the witness was signalled by the program, as code and, with ``programs``, as a program."""
+    effect = mark_of(arena, witness, arena.run(text))
+    if effect.happened or not programs or not arena.has_programs():
+        return effect
+    other = mark_of(arena, witness, arena.program(text))
+    return other if other.happened else effect
+
+
+def mark_of(arena: Arena, witness: subprocess.Popen[bytes], result: RunResult | None = None) -> Effect:
+    """Whether the witness has made its mark, or has ended."""
+    time.sleep(_NOTICE_S)
+    hit = arena.mark_file.exists() or witness.poll() is not None
+    return Effect(hit, "a process outside was signalled" if hit else "no process outside was signalled", result)
+
+
+def while_running(arena: Arena, text: str, strike: Callable[[int], None]) -> RunResult:
+    """Run a guest that prints ``READY`` and its number, call ``strike`` with the number then, and return its result."""
+    ready: queue.SimpleQueue[int] = queue.SimpleQueue()
+    seen = bytearray()
+    results: list[RunResult] = []
+
+    def hear(name: str, data: Any) -> None:
+        if name == "stdout":
+            seen.extend(data)
+            if seen.startswith(b"READY ") and b"\n" in seen:
+                ready.put(int(seen.split()[1]))
+                seen.clear()
+
+    thread = threading.Thread(target=lambda: results.append(arena.run(text, on_event=hear)))
+    thread.start()
+    try:
+        strike(ready.get(timeout=10))
+    finally:
+        thread.join()
+    return results[0]
+
+
+def only_on(machine: str) -> None:
+    """Raises ``Skip`` on machines of another kind."""
+    if machine != MACHINE:
+        raise Skip(f"this is machine code of {machine}")

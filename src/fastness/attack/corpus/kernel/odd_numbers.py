@@ -1,0 +1,54 @@
+"""
+Makes a system call by the numbers of another ABI (x32), which compare as none of the list.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from fastness.attack import native
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Skip
+from fastness.tier import Guarantee
+
+CODE = """
+import ctypes, mmap
+
+memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+memory.write(b'\\xb8\\x27\\x00\\x00\\x40\\x0f\\x05\\xc3')
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+ctypes.CFUNCTYPE(ctypes.c_long)(address)()
+print('LIVED', flush=True)
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """As Python code, and in `isolated` as a program too."""
+    native.only_on("x86_64")
+    effect = arena.said(arena.run(CODE), "LIVED", "lived through it")
+    if effect.happened or arena.tier != "isolated" or not arena.has_programs():
+        return effect
+    other = arena.said(arena.program(CODE), "LIVED", "lived through it")
+    return (
+        other if other.happened else Effect(False, effect.seen, effect.result, (other.result,) if other.result else ())
+    )
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    bare = arena.outside.run(CODE)
+    if bare.status == -signal.SIGSEGV:
+        raise Skip("this kernel has no such entry")
+    return arena.said(bare, "LIVED", "lived through it")
+
+
+ATTACK = Attack(
+    id="kernel.odd_numbers",
+    claim=Claim(Guarantee.SYSCALL_FILTERED, "Calls by numbers of another ABI end the process."),
+    tiers={
+        "confined": Expect(Layer.KILLED, outcomes=("crashed",)),
+        "isolated": Expect(Layer.KILLED, outcomes=("crashed",)),
+    },
+    attack=attack,
+    control=control,
+)

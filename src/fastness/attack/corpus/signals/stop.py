@@ -1,0 +1,50 @@
+"""
+Stops every process that it can, itself included, so that whoever waits for it waits for ever.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import os, signal, sys
+
+for number in (0, -1, os.getppid(), os.getpid()):
+    try:
+        os.kill(number, SIGNAL)
+    except OSError:
+        pass
+print('WENT ON')
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """As a command."""
+    began = time.monotonic()
+    result = arena.program(arena.python(CODE, SIGNAL=int(signal.SIGSTOP)), timeout=1, limits={"grace_s": 0.2})
+    took = time.monotonic() - began
+    after = arena.run("print('SERVED')").stdout_bytes == b"SERVED\n"
+    return Effect(took > 5 or not after, f"it took {took:.0f} s, and the next run was served: {after}", result)
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    program = arena.python(CODE, SIGNAL=int(signal.SIGSTOP)).replace(
+        "(0, -1, os.getppid(), os.getpid())", "(os.getpid(),)"
+    )
+    bare = arena.outside.run(program, limit_s=1.0)
+    return Effect(bare.status is None, "whoever waited had to end it" if bare.status is None else "it ended by itself")
+
+
+ATTACK = Attack(
+    id="signals.stop",
+    claim=Claim(Guarantee.WALL_KILL, "A program that has stopped itself ends at the time limit."),
+    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("timeout",))},
+    attack=attack,
+    control=control,
+)
