@@ -68,6 +68,7 @@ class WorkerBackend(Backend):
         self._talks: set[Talk] = set()
         self._live: set[Worker] = set()
         self._made = 0
+        self._asked: set[_Kind] = set()
         self._closed = False
 
     async def probe(self, *, afresh: bool = False) -> Probe:
@@ -172,6 +173,10 @@ class WorkerBackend(Backend):
     def _refill(self, kind: _Kind) -> None:
         with self._lock:
             held = self._kinds.get(kind)
+            if kind not in self._asked:
+                # A caller who runs one thing only is not made to wait for the end of a second worker.
+                self._asked.add(kind)
+                return
             if self._closed or held is None or len(held[1]) >= self._ready:
                 return
             try:
