@@ -81,6 +81,17 @@ def _virtual_machine() -> str:
     return fetch_vm.missing()
 
 
+def _tier(name: str) -> str:
+    import fastness
+
+    try:
+        with fastness.Sandbox(tier=name) as sandbox:
+            probe = sandbox.probe()
+    except fastness.TierUnavailable as error:
+        return str(error)
+    return "" if probe.holds else f"the tier {name} does not hold here: {probe.failures}"
+
+
 #: Each says what is missing, or nothing.
 COMPONENTS: dict[str, Callable[[], str]] = {
     "landlock": _landlock,
@@ -90,6 +101,9 @@ COMPONENTS: dict[str, Callable[[], str]] = {
     "javascript guest": lambda: _guest("javascript"),
     "control groups": _control_groups,
     "virtual machine": _virtual_machine,
+    "worker tier": lambda: _tier("worker"),
+    "confined tier": lambda: _tier("confined"),
+    "isolated tier": lambda: _tier("isolated"),
 }
 
 

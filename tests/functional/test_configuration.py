@@ -196,6 +196,7 @@ def test_arguments_and_variables_share_one_cap() -> None:
     assert "together" in error.allowed
 
 
+@pytest.mark.tiers("wasm", "isolated", "confined")
 @pytest.mark.parametrize("preload", [["a b"], ["x" + str(i) for i in range(100)], ["../x"], ["no_such_module"]])
 def test_preload_names_modules_of_the_guest(preload: list[str], box: fastness.Sandbox) -> None:
     """A preload that is no module is the caller's mistake; the next run works."""
@@ -205,6 +206,7 @@ def test_preload_names_modules_of_the_guest(preload: list[str], box: fastness.Sa
     assert box.run("2").value == 2
 
 
+@pytest.mark.tiers("wasm", "isolated", "confined")
 def test_large_arguments_that_fit_arrive(box: fastness.Sandbox) -> None:
     """Just below the caps everything arrives."""
     result = box.run("import sys, os; [len(sys.argv[1]), sys.argv[2], len(os.environ['A'])]",

@@ -13,6 +13,8 @@ import fastness
 from fastness import OutcomeKind
 from fastness.limits import MIB
 
+pytestmark = pytest.mark.tiers("wasm", "isolated", "confined")
+
 
 def test_output_is_exact(box: fastness.Sandbox) -> None:
     """Every byte value in every position of both streams arrives unchanged."""
@@ -57,6 +59,7 @@ def test_surrogates_in_print(box: fastness.Sandbox) -> None:
     result.to_json()
 
 
+@pytest.mark.tiers("wasm")
 def test_two_gigabytes(box: fastness.Sandbox) -> None:
     """A guest that prints 2 GB costs the cap: head and tail are kept, all that was written and dropped is counted."""
     total = 2 << 30
@@ -115,7 +118,7 @@ def test_exactly_the_total_is_allowed(box: fastness.Sandbox) -> None:
     assert (result.outcome.kind, len(result.stdout)) == (OutcomeKind.OK, 1000)
 
 
-def test_output_comes_before_the_end(box: fastness.Sandbox) -> None:
+def test_output_comes_before_the_end(box: fastness.Sandbox, tier: str) -> None:
     """What is printed is heard while the guest still sleeps: here the run ends only because it was heard."""
     heard: list[tuple[str, Any]] = []
     first = threading.Event()
@@ -125,7 +128,7 @@ def test_output_comes_before_the_end(box: fastness.Sandbox) -> None:
         first.set()
         own.cancel()
 
-    own = fastness.Sandbox(engines=1)
+    own = fastness.Sandbox(tier=tier)
     try:
         result = own.run("print('now'); import time; time.sleep(60)", timeout=60, on_event=on_event)
     finally:

@@ -13,6 +13,8 @@ import pytest
 import fastness
 from fastness import OutcomeKind
 
+pytestmark = pytest.mark.tiers("wasm", "isolated", "confined")
+
 PLAIN = [
     None,
     True,
@@ -135,6 +137,7 @@ def test_what_is_not_plain(box: fastness.Sandbox, source: str, shown: str) -> No
     assert result.value_repr is not None and result.value_repr.startswith(shown)
 
 
+@pytest.mark.tiers("wasm")
 def test_texts_are_capped(box: fastness.Sandbox) -> None:
     """A huge repr is cut; a value too large or too deep to be carried becomes its repr."""
     for source in (

@@ -11,6 +11,8 @@ import pytest
 import fastness
 from fastness import OutcomeKind
 
+pytestmark = pytest.mark.tiers("wasm", "isolated", "confined")
+
 _DEEP = 100_000
 
 
@@ -127,4 +129,6 @@ def test_mark_at_the_start_of_a_file(box: fastness.Sandbox, tmp_path: Path) -> N
     """A byte order mark is part of a file's encoding, as for CPython; the name of the file is the program's."""
     (tmp_path / "prog.py").write_bytes(b"\xef\xbb\xbfimport sys\n[__file__, sys.argv]")
     result = box.run(entry=tmp_path / "prog.py", args=["a"])
-    assert result.value == ["/work/prog.py", ["prog.py", "a"]]
+    file, arguments = result.value
+    assert arguments == ["prog.py", "a"]
+    assert file.endswith("/work/prog.py")
