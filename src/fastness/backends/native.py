@@ -21,6 +21,7 @@ import msgspec
 from fastness._linux import cgroup
 from fastness.backends import native_config
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.backends.box import BoxLost
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.native_family import Family, Guest, Size
 from fastness.backends.native_keeper import Keeper
@@ -50,6 +51,8 @@ _SLOT_SLACK = 16 * MIB
 #: Bytes of address space beside the run's memory where the control group is what counts: arenas and stacks reserve more
 #: than they use.
 _RESERVE = 256 * MIB
+#: Guests that are tried for one run where they end before they hear of it.
+_TRIES = 3
 _numbers = count(1)
 #: Bytes of inputs above which writing them is worth a thread.
 _INLINE = 1 << 16
@@ -194,19 +197,36 @@ class NativeBackend(Backend):
         if request.image is not None:
             raise ConfigurationError("image", request.image, "the tier container")
 
-    async def _take(self, family: Family, key: Size) -> Guest:
+    async def _take(self, family: Family, request: RunRequest) -> Guest:
+        """A guest with the request's limits, for a family that is held; :meth:`done` gives back what this takes."""
         try:
             if self._slots is None:
                 self._slots = self._waiting.slots(self._limit)
             await self._slots.acquire()
             try:
-                return family.take_ready(key) or await family.make(key)
+                return await self._living(family, request)
             except BaseException:
                 self._slots.release()
                 raise
         except BaseException:
             self._let_go(family)
             raise
+
+    async def _living(self, family: Family, request: RunRequest) -> Guest:
+        key = self.key(request)
+        for _ in range(_TRIES):
+            guest = family.take_ready(key) or await family.make(key)
+            try:
+                self._bound(guest, request)
+            except BoxLost:
+                # It has ended before it heard of any code, so another one is as good.
+                self._keeper.bury(family, guest)
+                continue
+            except BaseException:
+                self._keeper.bury(family, guest)
+                raise
+            return guest
+        raise BackendError("starting a guest", "guests end before they are given work", "run: fastness doctor")
 
     def done(self, family: Family, guest: Guest) -> None:
         """A guest is of no more use: let it be buried, and another be made ready."""
@@ -225,7 +245,7 @@ class NativeBackend(Backend):
         began = time.monotonic()
         with self._waiting.limit(left(request, began)):
             family = self.family(request, hold=True)
-            guest = await self._take(family, self.key(request))
+            guest = await self._take(family, request)
         try:
             whole, request = request, until(request, began)
             report = await self._run(guest, request, staged, sink, time.monotonic() - began)
@@ -238,7 +258,6 @@ class NativeBackend(Backend):
             self.done(family, guest)
 
     async def _run(self, guest: Guest, request: RunRequest, staged: Staged, sink: Sink | None, queued: float) -> Report:
-        self._bound(guest, request)
         await self.fill(guest, staged)
         talk = Talk(guest.box, request, sink)
         return await self.talk(guest, talk, request, staged, "run", 0, queued)
@@ -291,7 +310,7 @@ class NativeBackend(Backend):
         )
 
     def _bound(self, guest: Guest, request: RunRequest) -> None:
-        """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError."""
+        """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError, BoxLost."""
         if self.tier is Tier.CONFINED:
             return
         limits, box = request.limits, guest.box
@@ -311,6 +330,8 @@ class NativeBackend(Backend):
                 box.limit(resource.RLIMIT_DATA, data + limits.memory)
             # In a user namespace, or as a user, of its own a guest is counted alone.
             box.limit(resource.RLIMIT_NPROC, limits.pids + (1 if request.runtime == "command" else 0))
+        except ProcessLookupError as error:
+            raise BoxLost("the guest has ended") from error
         except (OSError, ValueError) as error:
             raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
 
@@ -375,12 +396,7 @@ class NativeBackend(Backend):
         if request.runtime != "python":
             raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
         family = self.family(request, hold=True)
-        guest = await self._take(family, self.key(request))
-        try:
-            self._bound(guest, request)
-        except BaseException:
-            self.done(family, guest)
-            raise
+        guest = await self._take(family, request)
         return NativeSession(self, family, guest)
 
     async def warm(self, request: RunRequest, count: int) -> None:

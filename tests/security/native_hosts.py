@@ -1,0 +1,389 @@
+"""
+Hosts of native guests as processes of their own, which tests may kill, starve and take kernel features away from.
+
+Each program here runs as the user of the tests and, where that is root, as an ordinary user too.  A *watcher* stands
+between the test and the host: it adopts whatever loses its parent below it (``PR_SET_CHILD_SUBREAPER``), so nothing
+that comes of the host can hide.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import house
+
+#: A user that no file of this machine belongs to.
+ORDINARY = 64321
+#: What setpriv starts is looked up with root's power still; what env starts is not.
+_AS_ORDINARY = ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", "/usr/bin/env"]
+CALLERS = ("caller", "ordinary")
+
+
+def _paths() -> str:
+    import msgspec
+
+    return f"{house.SOURCE}:{os.path.dirname(os.path.dirname(msgspec.__file__))}"
+
+
+@functools.cache
+def _ordinary() -> tuple[str, str]:
+    """An interpreter that an ordinary user can start with our dependencies, or why there is none."""
+    if os.geteuid() != 0:
+        return "", "the tests run as an ordinary user already"
+    if shutil.which("setpriv") is None:
+        return "", "there is no setpriv (util-linux)"
+    why = ""
+    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
+        code = f"import sys, msgspec, anyio, platformdirs, fastness; sys.exit(sys.version_info[:2] != {sys.version_info[:2]!r})"
+        try:
+            done = subprocess.run(
+                [*_AS_ORDINARY, python, "-c", code],
+                check=False,
+                env={"PYTHONPATH": _paths()},
+                capture_output=True,
+                cwd="/",
+            )
+        except OSError as error:
+            why = str(error)
+            continue
+        if done.returncode == 0:
+            return python, ""
+        why = done.stderr.decode()[-200:] or f"{python} is another version of Python"
+    return "", f"no interpreter that an ordinary user can start: {why}"
+
+
+class Caller:
+    """Starts programs as one user, with a home of its own."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        self.name = name
+        self.home = os.path.join(folder, name)
+        os.mkdir(self.home, 0o700)
+        self.python, self.prefix = sys.executable, []
+        if name == "ordinary":
+            self.python, self.prefix = _ordinary()[0], _AS_ORDINARY
+            os.chown(self.home, ORDINARY, ORDINARY)
+        self.environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": self.home,
+            "FASTNESS_HOME": os.path.join(self.home, "fastness"),
+            "PYTHONPATH": _paths(),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+        }
+
+    @property
+    def root(self) -> bool:
+        """Whether its programs are root's."""
+        return os.geteuid() == 0 and self.name == "caller"
+
+    def command(self, program: str, wanted: Any = None) -> list[str]:
+        """The arguments that start a program, which finds ``wanted`` in its own first one."""
+        return [*self.prefix, self.python, "-c", program, json.dumps(wanted)]
+
+    def run(self, program: str, wanted: Any = None, *, timeout: float = 60, **options: Any) -> Any:
+        """What a program printed last, as JSON.  Fails the test where it ends with anything but success."""
+        command = [*options.pop("before", []), *self.command(program, wanted)]
+        environment = {**self.environment, **options.pop("env", {})}
+        done = subprocess.run(
+            command, env=environment, cwd=self.home, capture_output=True, timeout=timeout, check=False, **options
+        )
+        assert done.returncode == 0, f"status {done.returncode}\n{done.stdout.decode()}\n{done.stderr.decode()}"
+        assert b"Traceback" not in done.stderr, done.stderr.decode()
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+@contextmanager
+def callers() -> Iterator[dict[str, Caller]]:
+    """Callers by name, with homes that go at the end; one that cannot be had here is not among them."""
+    folder = tempfile.mkdtemp(prefix=f"fastness-tests-{os.getpid()}-")
+    os.chmod(folder, 0o755)
+    try:
+        yield {name: Caller(name, folder) for name in CALLERS if name == "caller" or not _ordinary()[1]}
+    finally:
+        shutil.rmtree(folder)
+
+
+def find(found: dict[str, Caller], name: str) -> Caller:
+    """A caller; skips the test, or fails it where everything must be there, without one."""
+    if name not in found:
+        why = _ordinary()[1]
+        if house.must_be_there() and os.geteuid() == 0:
+            pytest.fail(why, pytrace=False)
+        pytest.skip(why)
+    return found[name]
+
+
+#: Runs one guest and stops for good where ``wanted["state"]`` says.
+HOST = r"""
+import json, sys, threading
+import fastness
+from fastness.backends import box, native, native_family, native_talk, zygote_process
+
+wanted = json.loads(sys.argv[1])
+state, tier = wanted["state"], wanted["tier"]
+
+
+def reached(name):
+    if name == state:
+        print("reached", flush=True)
+        threading.Event().wait()
+
+
+def hook(owner, name, place, *, first=False):
+    original = getattr(owner, name)
+
+    def plain(*args, **kwargs):
+        if first:
+            reached(place)
+        found = original(*args, **kwargs)
+        if not first:
+            reached(place)
+        return found
+
+    async def waited(*args, **kwargs):
+        found = await original(*args, **kwargs)
+        reached(place)
+        return found
+
+    setattr(owner, name, waited if original.__code__.co_flags & 0x80 else plain)
+
+
+box_made = fastness.Sandbox(tier=tier, timeout=60, pool=0)
+box_made.probe()
+hook(native_family.Family, "_spawn", "planned", first=True)
+hook(zygote_process.ZygoteProcess, "start", "zygote ready")
+hook(zygote_process.ZygoteProcess, "request", "guest asked for")
+hook(box.Box, "adopt", "guest born")
+hook(native.NativeBackend, "_bound", "guest ready", first=True)
+hook(native.NativeBackend, "fill", "filled")
+hook(native_talk.Talk, "run", "answered")
+hook(native_talk.Talk, "drain", "draining", first=True)
+hook(native, "collect", "collecting", first=True)
+hook(native_family.Family, "bury", "burying", first=True)
+if state == "spawned":
+    spawn = zygote_process.ZygoteProcess._spawn.__func__
+
+    def stopped(cls, *args):
+        found = spawn(cls, *args)
+        reached("spawned")
+        return found
+
+    zygote_process.ZygoteProcess._spawn = classmethod(stopped)
+
+LEAVE = "open('left.txt', 'w').write('x')\n"
+files = {"a.txt": b"a"}
+if state == "pool":
+    with fastness.Sandbox(tier=tier, pool=3) as other:
+        reached("pool")
+elif state == "session":
+    with box_made.session() as session:
+        code = "import threading, time\nfor _ in range(3):\n  threading.Thread(target=time.sleep, args=(100,)).start()"
+        session.execute(code)
+        reached("session")
+elif state == "command":
+    script = "setsid sleep 100 & (sleep 100 &) ; trap '' TERM HUP; echo up; sleep 100"
+    box_made.run(command=["sh", "-c", script], runtime="command", on_event=lambda *event: reached("command"))
+elif state in ("running", "sleeping"):
+    code = "print('up', flush=True)\n" + ("while True: pass" if state == "running" else "import time; time.sleep(100)")
+    box_made.run(code, on_event=lambda *event: reached(state))
+elif state == "draining":
+    box_made.run("while True: pass", timeout=0.1)
+else:
+    box_made.run(LEAVE, files=files)
+threading.Event().wait()
+"""
+
+#: Runs guests from several threads while its own processes are killed around it, and tells what came of that.
+STRESS = r"""
+import gc, json, os, random, signal, sys, threading, time
+import fastness
+from fastness._linux import procs
+
+wanted = json.loads(sys.argv[1])
+told = {"right": 0, "crashed": 0, "refused": 0, "wrong": [], "slow": 0.0, "kills": 0, "why": []}
+lock = threading.Lock()
+left = iter(range(wanted["runs"]))
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def work(box):
+    while True:
+        with lock:
+            number = next(left, None)
+        if number is None:
+            return
+        began = time.monotonic()
+        try:
+            result = box.run(f"import time; time.sleep({random.random() * 0.1}); {number}", timeout=20)
+            kind = result.outcome.kind.value
+            what = "right" if kind == "ok" and result.value == number else "crashed" if kind == "crashed" else ""
+            if not what:
+                told["wrong"].append(f"{result.outcome} {result.value!r}")
+        except fastness.BackendError as error:
+            what = "refused"
+            told["why"].append(str(error))
+        with lock:
+            told["slow"] = max(told["slow"], time.monotonic() - began)
+            if what:
+                told[what] += 1
+
+
+def kill(stop):
+    while not stop.wait(random.random() * 0.15):
+        found = procs.descendants(os.getpid())
+        if found:
+            try:
+                os.kill(random.choice(found), 9)
+                told["kills"] += 1
+            except (ProcessLookupError, PermissionError):
+                pass
+
+
+def wave(box, count):
+    stop = threading.Event()
+    threads = [threading.Thread(target=work, args=(box,)) for _ in range(4)]
+    killer = threading.Thread(target=kill, args=(stop,))
+    for one in (*threads, *([killer] if count else [])):
+        one.start()
+    for one in threads:
+        one.join()
+    stop.set()
+    if count:
+        killer.join()
+
+
+def settled():
+    box.run("0", timeout=20)
+    time.sleep(0.5)
+    gc.collect()
+    return descriptors(), threading.active_count(), resident()
+
+
+random.seed(wanted["seed"])
+with fastness.Sandbox(tier=wanted["tier"], pool=2, engines=4) as box:
+    box.run("0")
+    before, left = left, iter(range(20))
+    wave(box, 0)
+    left, told["right"] = before, 0
+    before = settled()
+    wave(box, wanted["runs"])
+    for _ in range(5):
+        try:
+            after = settled()
+            break
+        except fastness.BackendError:
+            continue
+    living = len(procs.descendants(os.getpid()))
+end = time.monotonic() + 2
+while (found := procs.descendants(os.getpid())) and time.monotonic() < end:
+    time.sleep(0.01)
+told |= {"before": before, "after": after, "living": living, "left": len(found), "open": descriptors()}
+print(json.dumps(told))
+"""
+
+#: Starts a host, kills it where it has come to its state, and tells what is left of it.
+WATCHER = r"""
+import ctypes, json, os, subprocess, sys, time
+from fastness import runtime
+from fastness._linux import procs
+
+wanted = json.loads(sys.argv[1])
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def namespaces(pids):
+    found = set()
+    for pid in pids:
+        for kind in ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts"):
+            try:
+                found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+            except OSError:
+                pass
+    return found
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as file:
+        return set(file)
+
+
+def everybody():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read().replace("\0", " ")[:200]
+    except OSError:
+        return ""
+
+
+def groups(owner):
+    return [path for path, _, _ in os.walk("/sys/fs/cgroup") if f"fastness-{owner}" in os.path.basename(path)]
+
+
+before, own = mounts(), namespaces([os.getpid()])
+host = subprocess.Popen([sys.executable, "-c", wanted["program"], sys.argv[1]], stdout=subprocess.PIPE)
+said = host.stdout.readline()
+if said != b"reached\n":
+    sys.exit(f"the host did not come to {wanted['state']!r} but said {said!r}")
+time.sleep(wanted.get("delay", 0))
+tree = procs.descendants(os.getpid())
+inside = namespaces(tree) - own
+began = time.monotonic()
+os.kill(host.pid, 9)
+left = []
+while True:
+    try:
+        pid, _ = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        break
+    if pid:
+        continue
+    if time.monotonic() - began > wanted["within"]:
+        left = {pid: command_of(pid) for pid in procs.descendants(os.getpid())}
+        for pid in left:
+            os.kill(pid, 9)
+        break
+    time.sleep(0.002)
+gone = time.monotonic() - began
+still = inside & namespaces(everybody())
+dead = runtime.dead_owners()
+runtime.sweep()
+print(
+    json.dumps(
+        {
+            "processes": len(tree) - 1,
+            "namespaces": len(inside),
+            "left": left,
+            "seconds": gone,
+            "still": sorted(still),
+            "mounts": sorted(mounts() - before),
+            "owners": len(dead),
+            "groups": [path for owner in dead for path in groups(owner)],
+            "folders": sorted(os.listdir(os.path.join(os.environ["FASTNESS_HOME"], "runtime"))),
+        }
+    )
+)
+"""

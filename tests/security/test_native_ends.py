@@ -1,0 +1,146 @@
+"""
+However a host of native guests ends, nothing of it stays: no process, mount, namespace, control group or folder.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import native_hosts
+import pytest
+
+import house
+
+#: What a run goes through, in this order; then what else a host may be doing.
+STATES = (
+    "planned", "spawned", "zygote ready", "guest asked for", "guest born", "guest ready", "filled", "running",
+    "sleeping", "answered", "draining", "collecting", "burying", "pool", "session",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found() -> Iterator[dict[str, native_hosts.Caller]]:
+    house.require("confined tier")
+    with native_hosts.callers() as made:
+        yield made
+
+
+def killed(caller: native_hosts.Caller, tier: str, state: str, **more: Any) -> dict[str, Any]:
+    wanted = {"state": state, "tier": tier, "program": native_hosts.HOST, "within": house.PROCESS_GRACE_S, **more}
+    told: dict[str, Any] = caller.run(native_hosts.WATCHER, wanted)
+    assert told["left"] == []
+    assert told["still"] == []
+    assert told["mounts"] == []
+    assert told["groups"] == []
+    assert told["folders"] == []
+    return told
+
+
+@pytest.mark.parametrize("caller", native_hosts.CALLERS)
+@pytest.mark.parametrize("tier", ["confined", "isolated"])
+@pytest.mark.parametrize("state", STATES)
+def test_a_killed_host_leaves_nothing(
+    state: str, tier: str, caller: str, found: dict[str, native_hosts.Caller]
+) -> None:
+    """Kill -9 in the middle of each step: the kernel ends what the host can no longer end, and a sweep the rest."""
+    house.require(f"{tier} tier")
+    told = killed(native_hosts.find(found, caller), tier, state)
+    # What was there was seen, or its absence would say nothing.
+    assert told["processes"] >= (0 if state == "planned" else 1)
+    if tier == "isolated" and state not in ("planned", "spawned") and native_hosts.find(found, caller).root:
+        assert told["namespaces"] >= 4
+    assert told["owners"] == 1
+
+
+def test_a_killed_host_leaves_no_program(found: dict[str, native_hosts.Caller]) -> None:
+    """Grandchildren with sessions of their own, and a shell that ignores being asked to end, go with their host."""
+    house.require("isolated tier")
+    house.require("control groups")
+    told = killed(native_hosts.find(found, "caller"), "isolated", "command")
+    assert told["processes"] >= 7
+
+
+@pytest.mark.parametrize("caller", native_hosts.CALLERS)
+def test_the_next_start_finds_all_as_it_was(caller: str, found: dict[str, native_hosts.Caller]) -> None:
+    """What a killed host had is free again for the next one: users, folders, names."""
+    start = "import json, sys, fastness\nwith fastness.Sandbox(tier=json.loads(sys.argv[1])) as box: print(box.run('6 * 7').value)"
+    one = native_hosts.find(found, caller)
+    for tier in ("confined", "isolated"):
+        house.require(f"{tier} tier")
+        wanted = {"state": "sleeping", "tier": tier, "program": native_hosts.HOST, "within": house.PROCESS_GRACE_S}
+        one.run(native_hosts.WATCHER.replace("runtime.sweep()", ""), wanted)
+        assert one.run(start, tier) == 42
+
+
+@pytest.mark.slow
+def test_doctor_sweeps_what_a_killed_host_left(found: dict[str, native_hosts.Caller]) -> None:
+    """``fastness doctor --sweep`` says how many dead processes it cleared up after, and then there are none."""
+    one = native_hosts.find(found, "caller")
+    wanted = {"state": "sleeping", "tier": "confined", "program": native_hosts.HOST, "within": house.PROCESS_GRACE_S}
+    told = one.run(native_hosts.WATCHER.replace("runtime.sweep()", ""), wanted)
+    assert len(told["folders"]) == 2
+    sweep = (
+        "import sys\nfrom fastness.cli.main import main\nsys.argv = ['fastness', 'doctor', '--sweep', '--json']\nmain()"
+    )
+
+    def swept() -> list[str]:
+        done = subprocess.run(one.command(sweep), env=one.environment, cwd=one.home, capture_output=True, check=False)
+        return list(json.loads(done.stdout)["swept"])
+
+    assert "folders and control groups of 1 process that had ended" in swept()
+    assert swept() == []
+
+
+def stressed(one: native_hosts.Caller, tier: str, runs: int) -> None:
+    told = one.run(native_hosts.STRESS, {"tier": tier, "runs": runs, "seed": runs}, timeout=60 + runs)
+    assert told["wrong"] == []
+    assert told["right"] + told["crashed"] + told["refused"] == runs
+    assert told["right"] >= runs / 4
+    assert told["kills"] >= runs / 20
+    assert told["slow"] < 15
+    assert told["left"] == 0
+    descriptors, threads, memory = (after - before for before, after in zip(told["before"], told["after"], strict=True))
+    # A guest that waits has seven descriptors, and there may be more of them now than then.
+    assert descriptors <= 3 * 7
+    assert threads <= 1
+    assert memory < 16 << 20
+    assert told["open"] < 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("caller", native_hosts.CALLERS)
+@pytest.mark.parametrize("tier", ["confined", "isolated"])
+def test_processes_killed_at_random(tier: str, caller: str, found: dict[str, native_hosts.Caller]) -> None:
+    """Guests, zygotes, launchers and mothers that are killed take runs with them, and never more than that."""
+    house.require(f"{tier} tier")
+    stressed(native_hosts.find(found, caller), tier, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("caller", native_hosts.CALLERS)
+@pytest.mark.parametrize("tier", ["confined", "isolated"])
+def test_many_processes_killed_at_random(tier: str, caller: str, found: dict[str, native_hosts.Caller]) -> None:
+    """As above, for long enough to show what grows slowly."""
+    house.require(f"{tier} tier")
+    stressed(native_hosts.find(found, caller), tier, 500)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("caller", native_hosts.CALLERS)
+@pytest.mark.parametrize("tier", ["confined", "isolated"])
+def test_hosts_killed_at_random(tier: str, caller: str, found: dict[str, native_hosts.Caller]) -> None:
+    """A host with guests that wait, come and go is killed at any moment of that."""
+    house.require(f"{tier} tier")
+    one = native_hosts.find(found, caller)
+    program = native_hosts.HOST.replace("\nelse:\n", "\nelif state == 'busy':\n    BUSY\nelse:\n").replace(
+        "BUSY",
+        "other = fastness.Sandbox(tier=tier, pool=2)\n"
+        "    work = lambda: [other.run('1') for _ in range(1 << 30)]\n"
+        "    [threading.Thread(target=work, daemon=True).start() for _ in range(3)]\n"
+        "    reached('busy')",
+    )
+    for number in range(40):
+        killed(one, tier, "busy", program=program, delay=number * 0.01)
