@@ -115,9 +115,11 @@ class Slot:
             raise OSError(errno.EIO, f"{name} holds {seen} where {value} was written", f"{folder}/{name}")
         self._held[folder, name] = value
 
-    def attach(self, pid: int) -> None:
+    def attach(self, pid: int, *, cpu: bool = True) -> None:
         """
         Move process ``pid``, with all its threads, into the slot; its children are not moved.
+
+        Without ``cpu`` its processor time is neither counted nor limited where that takes a move of its own.
 
         What it used before stays charged to the group it came from.  The kernel waits for all processors, so this
         takes milliseconds.  Raises ``OSError``; the process may then be in the slot in part and must be ended.
@@ -126,8 +128,12 @@ class Slot:
             # The kernel would take 0 for the process that writes.
             raise OSError(errno.ESRCH, f"no process has number {pid}")
         self._used = True
-        for folder in self._folders:
+        for folder in self._folders if cpu else self._essential():
             write(folder, "cgroup.procs", str(pid))
+
+    def _essential(self) -> list[str]:
+        """The groups that a process must be in for memory and processes to be limited."""
+        return self._folders
 
     def delegate(self, uid: int) -> None:
         """

@@ -46,6 +46,10 @@ class SlotV1(Slot):
             # Inherited: at the limit processes would wait for ever and not end.
             write(memory, "memory.oom_control", "0")
 
+    def _essential(self) -> list[str]:
+        # Each hierarchy is a move of its own, which the kernel makes wait for all processors.
+        return list(dict.fromkeys(self._where[name] for name in REQUIRED))
+
     def _limit(self, memory: int, pids: int, quota: int | None) -> None:
         self._limit_memory(memory)
         self._hold(self._where["pids"], "pids.max", str(pids))

@@ -16,10 +16,13 @@ import os
 import socket
 import struct
 
-from fastness._linux import cloning, landlock, mounts, privileges, seccomp
+from fastness._linux import cloning, landlock, mounts, privileges, profiles, seccomp
+from fastness._linux.syscalls import CLONE_NEWCGROUP, MACHINE, unshare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from fastness._native.zygote import Birth
 
 #: The descriptor of the conversation with the caller, in every guest; before that, in the zygote, one of nothing.
@@ -65,19 +68,20 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
     os.setsid()
     gaps: list[tuple[str, str]] = []
     request = born.request
-    asked = _ask_mother(born) if born.isolated else -1
     for source, target in ((born.talk, TALK), (born.out, 1), (born.err, 2)):
         os.dup2(source, target)
     born.arranged = True
     ruleset = _ruleset(born, gaps)
     if born.isolated:
-        _await_mother(asked)
+        _await_mother(born.told)
         born.greeted = True
         cloning.keep_dumpable(False)
         if request["programs"]:
             # Whoever mounts it decides whose processes it shows, so this cannot be the mother's work.
             flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
             mounts.mount("proc", "/proc", "proc", flags, "subset=pid,hidepid=2")
+        if request["into_group"]:
+            unshare(CLONE_NEWCGROUP)
         os.chdir("/work")
     else:
         os.chdir(request["work"])
@@ -116,20 +120,15 @@ def greet(talk: int, process: int, work: int) -> None:
     os.close(work)
 
 
-def _ask_mother(born: Birth) -> int:
-    """Have the folders mounted; returns the pipe that tells of it.  The mother greets the caller for this guest."""
-    request = born.request
-    told, telling = os.pipe2(os.O_CLOEXEC)
-    process = os.pidfd_open(os.getpid())
-    # The mother enters the namespace of a process that she may look at; nobody else of this user runs here.
-    cloning.keep_dumpable(True)
-    message = WANTED.pack(request["uid"], request["files"], request["file_bytes"], not born.own_users)
-    rights = array.array("i", [process, telling, born.talk])
-    mothers = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, MOTHERS)
-    mothers.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-    mothers.detach()
-    os.close(telling)
-    return told
+def ask_mother(mothers: socket.socket, request: dict[str, Any], mapped: bool, fds: tuple[int, int, int]) -> None:
+    """
+    Have a guest's folders mounted, and its user mapped where ``mapped``; in the zygote.
+
+    ``fds`` are the guest's process, the end of the pipe that tells the guest, and its conversation, in which the
+    mother greets the caller for it.
+    """
+    message = WANTED.pack(request["uid"], request["files"], request["file_bytes"], mapped)
+    mothers.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
 
 
 def _await_mother(told: int) -> None:
@@ -170,14 +169,13 @@ def _filter(born: Birth, gaps: list[tuple[str, str]]) -> bool:
     """Install the filter; True where each refusal is told to the launcher, False where the filter answers by itself."""
     me = os.getpid()
     listener = -1
-    plain, notifying = born.programs
-    if notifying is not None:
+    if born.record:
         try:
-            listener = seccomp.install_with_listener(notifying.for_process(me))
+            listener = seccomp.install_with_listener(profiles.program(MACHINE, born.profile + "_notify", self_pid=me))
         except OSError as error:
             gaps.append(("denials_recorded", error.strerror or str(error)))
     if listener < 0:
-        seccomp.install(plain.for_process(me))
+        seccomp.install(profiles.program(MACHINE, born.profile, self_pid=me))
     else:
         recording = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, RECORDING)
         message = json.dumps({"box": born.request["box"], "profile": born.profile}).encode()

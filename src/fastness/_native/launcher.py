@@ -132,7 +132,9 @@ def _first(config: dict[str, Any], root: bool, told: int, asking: socket.socket)
         os.setresgid(0, 0, 0)
         os.setresuid(0, 0, 0)
         privileges.die_with_parent(0)
-    unshare((CLONE_NEWNS if root else 0) | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+    # A zygote that forks into groups must see them; there each guest leaves by itself, from inside its group.
+    groups = 0 if config["into_groups"] else CLONE_NEWCGROUP
+    unshare((CLONE_NEWNS if root else 0) | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | groups)
     socket.sethostname("fastness")
 
 

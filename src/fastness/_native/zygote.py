@@ -20,7 +20,6 @@ import types
 from fastness._linux import cloning, landlock, privileges, profiles, seccomp
 from fastness._linux.syscalls import CLONE_NEWIPC, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, MACHINE
 from fastness._native import box, datagrams
-from fastness._native.filters import Filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ _kept: list[object] = []
 class Birth:
     """What a guest process has at its birth: its request, its descriptors, and the zygote's standing."""
 
-    def __init__(self, zygote: _Zygote, request: dict[str, Any], fds: list[int]) -> None:
+    def __init__(self, zygote: _Zygote, request: dict[str, Any], fds: list[int], told: int) -> None:
         self.greeted = self.arranged = False
         self.request = request
         self.talk, self.out, self.err = fds[:3]
@@ -59,8 +58,9 @@ class Birth:
         self.own_users = zygote.own_users
         self.boot = zygote.boot
         self.folders = zygote.rights
-        self.programs = zygote.programs
         self.profile: str = zygote.config["profile"]
+        self.record: bool = zygote.config["record"]
+        self.told = told
         self.parent = zygote.pid
 
     def bound_to(self, serve: Callable[[Birth], None]) -> Callable[[], None]:
@@ -105,7 +105,6 @@ class _Zygote:
         self.importing = ""
         self.pid = os.getpid()
         self.isolated = config["tier"] == "isolated"
-        self.programs: tuple[Filter, Filter | None]
         #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
         self.rights: list[int] = []
         self._live: dict[int, tuple[int, str]] = {}
@@ -118,11 +117,15 @@ class _Zygote:
             privileges.keep_capabilities(_CAPABILITIES)
         else:
             privileges.drop_capabilities()
-        privileges.hide_memory()
+        # The mother enters namespaces of processes that she may look at, and a guest is looked at before it has hidden
+        # itself.  Nobody else of this user runs here but guests, whose filters forbid to look.
+        cloning.keep_dumpable(self.isolated)
         privileges.forbid_new_privileges()
         self._settle()
-        plain = Filter(MACHINE, config["profile"])
-        self.programs = plain, Filter(MACHINE, config["profile"] + "_notify") if config["record"] else None
+        # Read now: a guest may not be able to, and this way it only puts its own number in.
+        profiles.program(MACHINE, config["profile"])
+        if config["record"]:
+            profiles.program(MACHINE, config["profile"] + "_notify")
         if not self.isolated:
             ruleset = landlock.Ruleset()
             for index, rights in enumerate(self.rights):
@@ -132,7 +135,7 @@ class _Zygote:
         if config["kind"] == "python":
             # The variant whose refusals give way to those of a guest's own filter, or a guest's would not be recorded.
             # A zygote of programs imports nothing that is not ours, and its guests mount their own /proc.
-            seccomp.install(profiles.program(MACHINE, "zygote/preload_notify"))
+            seccomp.install(profiles.program(MACHINE, config["zygote_profile"] + "_notify"))
         self._interpreter()
         gc.collect()
         gc.freeze()
@@ -156,6 +159,7 @@ class _Zygote:
         self.recording.close()
         if self.mothers is not None:
             self.mothers.close()
+            self.mothers = socket.socket(fileno=fcntl.fcntl(moved[2], fcntl.F_DUPFD_CLOEXEC, _OWN))
         for source, target in zip(moved, (box.TALK, box.RECORDING, box.MOTHERS), strict=True):
             os.dup2(source, target, inheritable=False)
         cloning.close_range(box.FOLDERS, _OWN - 1)
@@ -211,9 +215,10 @@ class _Zygote:
 
     def _fork(self, request: dict[str, Any], fds: list[int], poller: select.poll) -> Birth | None:
         name = request["box"]
-        flags = 0
+        flags, told, telling = 0, -1, -1
         if self.isolated:
             flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (0 if self.own_users else CLONE_NEWUSER)
+            told, telling = os.pipe2(os.O_CLOEXEC)
         try:
             if not cloning.single_threaded():
                 raise OSError(11, "the zygote has more than one thread")
@@ -224,14 +229,21 @@ class _Zygote:
         if pid == 0:
             # Its number is given to something else soon, and what closes it then must not be this.
             self.control.detach()
+            if self.isolated:
+                # Only the mother's end may be left, or her death would not end the wait for her answer.
+                os.close(telling)
             _kept.append(self)
-            return Birth(self, request, fds)
-        for fd in fds:
-            os.close(fd)
+            return Birth(self, request, fds, told)
         if pid > 0:
             watch = os.pidfd_open(pid)
             self._live[watch] = (pid, name)
             poller.register(watch, select.POLLIN)
+            if self.mothers is not None:
+                # Asked from here, where it costs the guest nothing, while the guest gives up the rest.
+                box.ask_mother(self.mothers, request, not self.own_users, (watch, telling, fds[0]))
+        for fd in (*fds, told, telling):
+            if fd >= 0:
+                os.close(fd)
         return None
 
     def _reap(self, fd: int) -> None:

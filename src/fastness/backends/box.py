@@ -16,6 +16,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastness._linux.procs import process_number
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
@@ -128,8 +129,8 @@ class Box:
 
     def limit(self, what: int, value: int, hard: int | None = None) -> None:
         """Set a limit of the guest from outside, before its code runs (``prlimit(2)``).  Raises ``OSError``."""
-        if self.pid <= 0 or not self.alive:
-            # To the kernel the number 0 is the caller itself, and that of a process which has ended may be another's.
+        if self.pid <= 0:
+            # To the kernel the number 0 is the caller itself.
             raise BoxLost("the guest has ended")
         resource.prlimit(self.pid, what, (value, value if hard is None else hard))
 
@@ -205,6 +206,10 @@ def memory_of(pid: int) -> tuple[int, int, int]:
 
 def pid_of(process: int) -> int:
     """The number of the process behind a descriptor, as this process sees it; 0 where it has ended."""
+    try:
+        return process_number(process)
+    except OSError:
+        pass  # a kernel before 6.13, or a process that has ended
     with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as file:
         for line in file:
             if line.startswith("Pid:"):

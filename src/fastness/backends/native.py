@@ -330,6 +330,9 @@ class NativeBackend(Backend):
                 box.limit(resource.RLIMIT_DATA, data + limits.memory)
             # In a user namespace, or as a user, of its own a guest is counted alone.
             box.limit(resource.RLIMIT_NPROC, limits.pids + (1 if request.runtime == "command" else 0))
+            if not box.alive:
+                # Its number may have become another's meanwhile.
+                raise BoxLost("the guest has ended")
         except ProcessLookupError as error:
             raise BoxLost("the guest has ended") from error
         except (OSError, ValueError) as error:

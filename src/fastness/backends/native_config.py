@@ -131,8 +131,10 @@ def build(
     isolated = tier == "isolated"
     python = kind == "python"
     profile = "command/run" if not python else "guest/isolated"
+    zygote_profile = "zygote/preload"
     if not isolated:
-        profile = "guest/confined" if landlock.abi() >= 3 else "guest/confined_old"
+        old = "" if landlock.abi() >= 3 else "_old"
+        profile, zygote_profile = f"guest/confined{old}", f"zygote/preload_confined{old}"
     shown = [*interpreter, *packages]
     placed = places(shown) if isolated else {}
     config = {
@@ -145,6 +147,8 @@ def build(
         "preload": list(preload),
         "sources": sources() if python else {},
         "profile": profile,
+        "zygote_profile": zygote_profile,
+        "into_groups": False,
         "record": seccomp.has_user_notification(),
         "guest_uid": GUEST_UID,
         "command": not python,

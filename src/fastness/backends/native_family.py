@@ -24,7 +24,7 @@ from fastness.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastness._linux.cgroup_slot import Slot
+    from fastness._linux.cgroup_slot import Slot, Slots
     from fastness.waiting import Waiting
 
 #: After so many guests, or so many seconds, a zygote is replaced: all its guests have the same addresses and hash seed.
@@ -161,8 +161,12 @@ class Family:
             except (OSError, ValueError) as error:
                 raise BackendError("finding unused users", error, f"set {uids.VARIABLE} to a free range") from None
             config["uids"] = [block.base, block.count]
+        place = self._stock.place if self.tier == "isolated" else None
+        config["into_groups"] = place is not None and place.supports_clone_into
         try:
-            zygote = ZygoteProcess.spawn(config, self._environment)
+            zygote = ZygoteProcess.spawn(
+                config, self._environment, self._leaf(place) if config["into_groups"] else None
+            )
         except BaseException:
             if block is not None:
                 block.release()
@@ -171,6 +175,19 @@ class Family:
         if block is not None:
             self._users[id(zygote)] = list(range(1, block.count))
         return zygote
+
+    @staticmethod
+    def _leaf(place: Slots | None) -> Slot:
+        """
+        A group for a zygote itself, beside the slots: who forks into a group needs a say over what lies above both.
+
+        It has no limits, for a zygote's memory is what guests share.
+        """
+        assert place is not None
+        try:
+            return place.new(f"z{_name()}")
+        except OSError as error:
+            raise BackendError("making a control group", error, "run: fastness doctor") from None
 
     # guests
 
@@ -220,12 +237,15 @@ class Family:
             def confirm(box: Box) -> None:
                 if slot is not None and not into:
                     try:
-                        slot.attach(box.pid)
+                        slot.attach(box.pid, cpu=self.config["kind"] == "command")
                     except ProcessLookupError:
                         pass  # it has ended, and what it said of that is to be heard next
 
             await become_ready(box, confirm)
-            guest.base = box.memory()
+            if not zygote.base[0]:
+                # All that are born of one zygote take the same before they are told anything.
+                zygote.base = box.memory()
+            guest.base = zygote.base
             return guest
         except BaseException as error:
             if ends:
@@ -254,6 +274,7 @@ class Family:
             "limits": self._limits(zygote, limits),
             "ahead": ahead,
             "programs": self.config["kind"] == "command",
+            "into_group": False,
         }
         if zygote.uids is not None and self.tier == "isolated":
             with self._lock:

@@ -23,6 +23,7 @@ from fastness.backends.engine_process import source_root, spawn_in_lasting_threa
 from fastness.errors import BackendError, ConfigurationError
 
 if TYPE_CHECKING:
+    from fastness._linux.cgroup_slot import Slot
     from fastness._linux.uids import Block
     from fastness.waiting import Waiting
 
@@ -44,6 +45,9 @@ class ZygoteProcess:
         self.process = process
         self.config = config
         self.uids: Block | None = None
+        self.leaf: Slot | None = None
+        #: Bytes of address space, resident memory and data of a guest that has not run yet; zeros where not known yet.
+        self.base = (0, 0, 0)
         self.born = time.monotonic()
         self.start_ms = 0.0
         self.guests = 0
@@ -60,12 +64,21 @@ class ZygoteProcess:
         self.pid = 0
 
     @classmethod
-    def spawn(cls, config: dict[str, Any], environment: dict[str, str]) -> ZygoteProcess:
-        """Start the processes.  Raises BackendError."""
-        return spawn_in_lasting_thread(lambda: cls._spawn(config, environment))
+    def spawn(cls, config: dict[str, Any], environment: dict[str, str], leaf: Slot | None = None) -> ZygoteProcess:
+        """
+        Start the processes, in the control group ``leaf`` where there is one; the group ends with them.
+
+        Raises BackendError.
+        """
+        try:
+            return spawn_in_lasting_thread(lambda: cls._spawn(config, environment, leaf))
+        except BaseException:
+            if leaf is not None:
+                leaf.remove()
+            raise
 
     @classmethod
-    def _spawn(cls, config: dict[str, Any], environment: dict[str, str]) -> ZygoteProcess:
+    def _spawn(cls, config: dict[str, Any], environment: dict[str, str], leaf: Slot | None) -> ZygoteProcess:
         ours, theirs = datagrams.pair()
         words = os.memfd_create("fastness-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         # What is imported may write without end, and this is memory.
@@ -90,7 +103,11 @@ class ZygoteProcess:
         finally:
             theirs.close()
         zygote = cls(process, ours, config, words)
+        zygote.leaf = leaf
         try:
+            if leaf is not None:
+                # It forks nothing before it has heard what it is to do.
+                leaf.attach(process.pid)
             datagrams.send(ours, {**config, "parent": os.getpid()})
         except OSError:
             pass  # it has ended, and `start` will say why
@@ -228,3 +245,9 @@ class ZygoteProcess:
         self.process.wait(timeout=10)
         if self.uids is not None:
             self.uids.release()
+        if self.leaf is not None:
+            try:
+                self.leaf.kill()
+                self.leaf.remove()
+            except OSError:
+                pass  # left to the end of this process, or to a sweep
