@@ -42,16 +42,18 @@ class Runner:
         self._proving = waiting.slots(1)
         self._closed = False
 
-    async def plan(self, tier: str) -> tuple[Backend, Probe]:
+    async def plan(self, tier: str, runtime: str | None = None) -> tuple[Backend, Probe]:
         """
         The backend for what was asked, proven.  Raises TierUnavailable; never returns anything weaker.
+
+        With ``runtime``, ``auto`` passes over tiers that have no such runtime.
         """
         if tier == "local":
             return self._local(), Probe(backend="local", tier=Tier.MEDIATED.value)
-        if tier == "auto":
-            return await self._auto()
         if self._closed:
             raise BackendError("running", "the sandbox is closed", "make a new one")
+        if tier == "auto":
+            return await self._auto(runtime)
         found = self._backends.get(tier)
         probe = self._probes.get(tier)
         if found is None or probe is None:
@@ -68,10 +70,7 @@ class Runner:
 
     async def _prove(self, tier: str) -> tuple[Backend, Probe]:
         """The backend and its verdict, made by whoever asks first."""
-        found = self._backends.get(tier)
-        if found is None:
-            found = self._make(Tier(tier))
-            self._backends[tier] = found
+        found = self._backend(tier)
         probe = self._probes.get(tier)
         if probe is None:
             probe = await found.probe()
@@ -81,10 +80,19 @@ class Runner:
             self._probes[tier] = probe
         return found, probe
 
-    async def _auto(self) -> tuple[Backend, Probe]:
+    def _backend(self, tier: str) -> Backend:
+        """The backend of a tier, proven or not.  Raises TierUnavailable where there is none."""
+        found = self._backends.get(tier)
+        if found is None:
+            found = self._backends[tier] = self._make(Tier(tier))
+        return found
+
+    async def _auto(self, runtime: str | None) -> tuple[Backend, Probe]:
         reasons: list[Any] = []
         for tier in registry.AUTO:
             try:
+                if runtime is not None and runtime not in self._backend(tier.value).runtimes:
+                    continue
                 return await self.plan(tier.value)
             except TierUnavailable as error:
                 reasons.extend(error.failures)
@@ -132,7 +140,7 @@ class Runner:
             )
 
     async def _run(self, request: RunRequest, ends: float | None) -> RunResult:
-        backend, probe = await self.plan(request.tier)
+        backend, probe = await self.plan(request.tier, request.runtime)
         _check_runtime(backend, request)
         staged = await self.stage(request)
         if ends is not None:
@@ -159,7 +167,7 @@ class Runner:
 
     async def open_session(self, request: RunRequest) -> tuple[BackendSession, Backend, Probe]:
         """A guest that keeps its state."""
-        backend, probe = await self.plan(request.tier)
+        backend, probe = await self.plan(request.tier, request.runtime)
         _check_runtime(backend, request)
         return await backend.open_session(request), backend, probe
 
@@ -172,7 +180,7 @@ class Runner:
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have guests waiting, where the backend keeps any."""
-        backend, _ = await self.plan(request.tier)
+        backend, _ = await self.plan(request.tier, request.runtime)
         warm = getattr(backend, "warm", None)
         if warm is not None:
             await warm(request, count)
