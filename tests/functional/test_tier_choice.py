@@ -69,7 +69,7 @@ def test_words_that_mean_nothing(argument: str | None, variables: dict[str, str]
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("tier", ["mediated", "worker", "confined", "isolated", "container", "vm"])
+@pytest.mark.parametrize("tier", ["mediated", "container", "vm"])
 @pytest.mark.parametrize("how", ["argument", "sandbox", "FASTNESS_TIER"])
 def test_tiers_without_a_backend(tier: str, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A tier that this version does not serve raises with a reason and a remedy; the code does not run anywhere."""
@@ -90,7 +90,7 @@ def test_tiers_without_a_backend(tier: str, how: str, monkeypatch: pytest.Monkey
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(("word", "tier"), [("native", "isolated"), ("docker", "container")])
+@pytest.mark.parametrize(("word", "tier"), [("docker", "container")])
 def test_runtime_words_without_a_backend(word: str, tier: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The words of the environment are understood; those whose tier does not exist yet are refused."""
     monkeypatch.setenv("FASTNESS_RUNTIME", word)
@@ -108,13 +108,54 @@ def test_runtime_words_that_serve(word: str, monkeypatch: pytest.MonkeyPatch, py
     assert (result.tier, result.sandboxed, result.stdout) == ("wasm", True, "1\n")
 
 
-def test_results_say_what_was_proven(box: fastness.Sandbox) -> None:
+@pytest.mark.tiers("isolated", "confined", "worker")
+@pytest.mark.parametrize("how", ["argument", "FASTNESS_TIER"])
+def test_native_tiers_by_name(how: str, box: fastness.Sandbox, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A native tier is had by its name, and nothing else is."""
+    if how == "argument":
+        result = fastness.run("print(1)", tier=tier)
+    else:
+        monkeypatch.setenv("FASTNESS_TIER", tier)
+        result = fastness.run("print(1)")
+    assert (result.tier, result.sandboxed, result.stdout) == (tier, True, "1\n")
+
+
+@pytest.mark.tiers("isolated")
+def test_native_by_the_runtime_variable(box: fastness.Sandbox, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The word ``native`` means ``isolated``, for programs as for Python."""
+    monkeypatch.setenv("FASTNESS_RUNTIME", "native")
+    assert fastness.run("print(1)").tier == tier
+    result = fastness.run(command=["echo", "1"])
+    assert (result.tier, result.runtime, result.stdout) == (tier, "command", "1\n")
+
+
+@pytest.mark.tiers("isolated")
+def test_auto_takes_the_first_that_has_the_runtime(box: fastness.Sandbox, tier: str) -> None:
+    """A program cannot run in ``wasm``, so ``auto`` goes on to ``isolated``; by its name ``wasm`` is refused."""
+    result = fastness.run(command=["echo", "1"], tier="auto")
+    assert (result.tier, result.stdout) == (tier, "1\n")
+    with pytest.raises(fastness.ConfigurationError) as caught:
+        fastness.run(command=["echo", "1"], tier="wasm")
+    assert caught.value.field == "runtime"
+
+
+@pytest.mark.tiers("confined", "worker")
+def test_programs_need_more_than_this(box: fastness.Sandbox) -> None:
+    """Only ``isolated`` runs any program; the others say so and run nothing."""
+    with pytest.raises(fastness.ConfigurationError) as caught:
+        box.run(command=["true"])
+    assert caught.value.field == "runtime"
+
+
+@pytest.mark.tiers("wasm", "isolated", "confined", "worker")
+def test_results_say_what_was_proven(box: fastness.Sandbox, tier: str) -> None:
     """Every guarantee of the tier is in the result, each with the mechanism that keeps it."""
     result = box.run("1")
-    promised = {guarantee.value for guarantee in Tier.WASM.guarantees}
+    promised = {guarantee.value for guarantee in Tier(tier).guarantees}
     assert promised <= set(result.guarantees)
     assert promised <= set(result.layers)
-    assert (result.tier, result.backend, result.runtime) == ("wasm", "wasmtime", "python")
+    backend = {"wasm": "wasmtime", "worker": "worker"}.get(tier, "zygote")
+    assert (result.tier, result.backend, result.runtime) == (tier, backend, "python")
     assert len(result.policy_digest) == 64 and result.run_id
     probe = box.probe()
     assert probe.holds and not probe.failures and probe.versions
