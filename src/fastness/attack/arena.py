@@ -56,6 +56,7 @@ class Arena:
         self.mark_file = self.folder / "mark"
         #: Whether this process is not root's.
         self.ordinary = os.geteuid() != 0
+        self._folders: list[Path] = []
         self._listeners: list[Listener] = []
         self._victims: list[subprocess.Popen[bytes]] = []
         (self.home / ".ssh").mkdir(parents=True)
@@ -144,6 +145,13 @@ class Arena:
             lines.readline()
         return process
 
+    def shared_folder(self) -> Path:
+        """A new folder that everybody may use, and that guests can be given to import from."""
+        folder = Path(tempfile.mkdtemp(prefix=f"fastness-attack-{os.getpid()}-"))
+        self._folders.append(folder)
+        folder.chmod(0o777)
+        return folder
+
     # what came of it
 
     def leaked(self, ran: RunResult | Bare) -> Effect:
@@ -180,7 +188,8 @@ class Arena:
         for process in self._victims:
             process.kill()
             process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for folder in (self.folder, *self._folders):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _channels(ran: RunResult | Bare) -> Iterable[tuple[str, bytes]]:

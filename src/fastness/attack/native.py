@@ -6,14 +6,19 @@ An attack on the tier ``isolated`` is made twice, for a guest of the runtime ``c
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from fastness import runtime
 from fastness._linux.numbers import numbers_of
 from fastness._linux.syscalls import MACHINE
 from fastness.attack.model import Effect, Skip
@@ -200,3 +205,93 @@ def only_on(machine: str) -> None:
     """Raises ``Skip`` on machines of another kind."""
     if machine != MACHINE:
         raise Skip(f"this is machine code of {machine}")
+
+
+# -------------------------------------------------------------------------------------------------- files and sockets
+
+#: What is in the one file of :func:`library`.
+LIBRARY = "WORDS = 'as they were'\n"
+
+
+def library(arena: Arena) -> Path:
+    """
+    A file of the machine in a folder that a guest may be given to import from.
+
+    It is the guests' own where they have a user that is known: then no mode of a file stops them.
+    """
+    folder = arena.shared_folder()
+    target = folder / "target.py"
+    target.write_text(LIBRARY)
+    target.chmod(0o666)
+    if not arena.ordinary and arena.tier == "confined":
+        user = int(arena.run("import os; print(os.getuid())").stdout)
+        os.chown(target, user, user)
+        os.chown(folder, user, user)
+    return target
+
+
+def beside(body: str, target: Path) -> str:
+    """A program that knows that file as ``TARGET`` and says where it is, wherever a guest is shown it."""
+    return f"TARGET = {str(target)!r}\n{_FIND}\n{body}"
+
+
+_FIND = """
+import glob
+
+TARGET = next(iter(glob.glob('/packages/*/target.py')), TARGET)
+print('FOUND', len(open(TARGET).read()), flush=True)
+"""
+
+
+def found(result: RunResult) -> RunResult:
+    """The result of a program that has found that file.  Raises ``LookupError`` of another: it has proven nothing."""
+    if b"FOUND" not in result.stdout_bytes:
+        raise LookupError(f"the guest did not find the file: {result.outcome}")
+    return result
+
+
+def attributes_on(arena: Arena, target: Path) -> None:
+    """Put the secret into an attribute of that file.  Raises ``Skip`` where its file system has none."""
+    try:
+        os.setxattr(target, "user.kept", arena.token.encode())
+    except OSError as error:
+        raise Skip(f"no attributes on this file system: {error.strerror}") from None
+
+
+def folders_of(arena: Arena) -> list[str]:
+    """Work folders of guests that are on this machine's disk now: those with a file called ``private``."""
+    home = Path(runtime.claim().folder)
+    return [str(path.parent) for path in home.glob("boxes-*/**/private")]
+
+
+class LocalDoor:
+    """A Unix socket of this machine that notes who comes; ``kind`` is ``path`` or ``name``."""
+
+    def __init__(self, arena: Arena, kind: str) -> None:
+        path = str(arena.folder / "door")
+        self.address = path if kind == "path" else "\0" + path
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(self.address)
+        if kind == "path":
+            os.chmod(path, 0o777)  # noqa: S103  # everybody may knock: what is under test is no mode of a file
+        self._socket.listen(4)
+        self._socket.settimeout(0.2)
+        self._came: bool | None = None
+
+    def reached(self) -> bool:
+        """Whether anybody came."""
+        if self._came is None:
+            try:
+                self._socket.accept()[0].close()
+                self._came = True
+            except TimeoutError:
+                self._came = False
+        return self._came
+
+    def __enter__(self) -> LocalDoor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()

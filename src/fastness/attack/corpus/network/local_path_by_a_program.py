@@ -1,0 +1,46 @@
+"""
+Knocks, as a program that may have local sockets, at a socket of the machine that has a path.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.native import LocalDoor
+from fastness.tier import Guarantee
+
+CODE = """
+import socket
+
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+    try:
+        client = socket.socket(socket.AF_UNIX, kind)
+        client.settimeout(2)
+        client.connect(ADDRESS)
+        client.sendall(b'hello')
+    except OSError as error:
+        print(error)
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """As a command."""
+    with LocalDoor(arena, "path") as door:
+        result = arena.program(arena.python(CODE, ADDRESS=door.address))
+        return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked", result)
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    with LocalDoor(arena, "path") as door:
+        arena.outside.run(arena.python(CODE, ADDRESS=door.address))
+        return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked")
+
+
+ATTACK = Attack(
+    id="network.local_path_by_a_program",
+    claim=Claim(Guarantee.NET_CONFINED, "A socket of this machine that has a path cannot be reached by a program."),
+    tiers={"isolated": Expect(Layer.NAMESPACE)},
+    attack=attack,
+    control=control,
+)
