@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ import pytest
 import fastness
 import house
 from fastness.backends.base import Report, Staged
+from fastness.backends.native import NativeBackend
 from fastness.backends.wasm import WasmBackend
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.testing import HOSTILE, FakeBackend, check_backend, fake_sandbox
@@ -51,6 +53,13 @@ def test_the_wasm_backend() -> None:
     """Every hostile program ends as it should, and a harmless one works after each."""
     house.require("python guest")
     assert anyio.run(check_backend, lambda: WasmBackend(engines=1)) == []
+
+
+@pytest.mark.parametrize("tier", [Tier.ISOLATED, Tier.CONFINED])
+def test_native_backends(tier: Tier) -> None:
+    """The same of the backend whose guests are processes."""
+    house.require(f"{tier.value} tier")
+    assert anyio.run(partial(check_backend, wall_s=1.5), lambda: NativeBackend(tier)) == []
 
 
 def test_a_good_fake() -> None:

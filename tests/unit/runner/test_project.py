@@ -66,6 +66,8 @@ def test_everything_gets_its_owner(copy: Copy) -> None:
     write(copy.real / "a/b")
     (copy.real / "l").symlink_to("a/b")
     project = snapshot(copy.real, max_bytes=BYTES, max_files=10)
+    # Files are made as that user, whose folder it is.
+    os.chown(copy.work, 12_345, 54_321)
     with opened(copy.work) as descriptor:
         fill(project, descriptor, uid=12_345, gid=54_321, files={"x/y": b"z"})
     for name in ("a", "a/b", "l", "x", "x/y"):
