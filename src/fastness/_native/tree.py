@@ -26,10 +26,10 @@ _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "mime.types", "protocols", "services",
         "ssl/certs", "ca-certificates")  # fmt: skip
 _GUEST_UID = 1000
-_USERS = (
-    "root:x:0:0:root:/work:/bin/sh\nguest:x:{uid}:{uid}:guest:/work:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
-)
-_GROUPS = "root:x:0:\nguest:x:{uid}:\nnogroup:x:65534:\n"
+_USERS = "root:x:0:0:root:/work:/bin/sh\n{}nobody:x:65534:65534:nobody:/:/bin/false\n"
+_USER = "guest:x:{0}:{0}:guest:/work:/bin/sh\n"
+_GROUPS = "root:x:0:\n{}nogroup:x:65534:\n"
+_GROUP = "guest:x:{0}:\n"
 _PLAIN = {"hosts": "127.0.0.1 localhost\n", "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n"}
 
 
@@ -59,7 +59,7 @@ def build(config: dict[str, Any]) -> None:
         target = f"{root}/dev/{name}"
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o666))
         mounts.bind(f"/dev/{name}", target)
-    _etc(root)
+    _etc(root, config["uids"][1] - 1 if "uids" in config else 1)
     for path, fd in extra:
         if not _covered(path, fd, root):
             _show(path, root, f"/proc/self/fd/{fd}")
@@ -125,7 +125,7 @@ def _system(name: str, root: str) -> None:
         _show(path, root)
 
 
-def _etc(root: str) -> None:
+def _etc(root: str, users: int) -> None:
     for name in _ETC:
         path = f"/etc/{name}"
         if os.path.islink(path):
@@ -133,7 +133,11 @@ def _etc(root: str) -> None:
             os.symlink(os.readlink(path), root + path)
         elif os.path.exists(path):
             _show(path, root)
-    texts = {"passwd": _USERS.format(uid=_GUEST_UID), "group": _GROUPS.format(uid=_GUEST_UID), **_PLAIN}
+    # Each guest may be of another user, and to itself each is the guest.
+    numbers = range(_GUEST_UID, _GUEST_UID + users)
+    passwd = _USERS.format("".join(map(_USER.format, numbers)))
+    group = _GROUPS.format("".join(map(_GROUP.format, numbers)))
+    texts = {"passwd": passwd, "group": group, **_PLAIN}
     for name, text in texts.items():
         with open(f"{root}/etc/{name}", "w", encoding="ascii") as file:
             file.write(text)
