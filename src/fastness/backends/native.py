@@ -8,7 +8,6 @@ done; what it may use is decided before it hears of the code, and what it used i
 from __future__ import annotations
 
 import os
-import resource
 import threading
 import time
 from collections import OrderedDict
@@ -19,7 +18,7 @@ from typing import Any
 import msgspec
 
 from fastness._linux import cgroup
-from fastness.backends import native_config
+from fastness.backends import native_config, native_limits
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.deadlines import left, told, until
@@ -30,7 +29,6 @@ from fastness.backends.native_slots import SlotStock, place
 from fastness.backends.native_talk import CallbackRaised, Talk, encode_command, invoke_head
 from fastness.backends.native_watch import Watch
 from fastness.errors import BackendError, ConfigurationError, TierUnavailable
-from fastness.limits import MIB
 from fastness.runner import filling
 from fastness.runner.collect import Collected, collect
 from fastness.runs import OutcomeKind, RunRequest
@@ -46,11 +44,6 @@ _FAMILIES_MAX = 16
 #: Seconds for a guest that was told to end, and for its pipes to run dry.
 _END_S = 5.0
 _DRAIN_S = 1.0
-#: Bytes beside the run's own memory and files that a guest's slot allows: page tables, the kernel's own, rounding.
-_SLOT_SLACK = 16 * MIB
-#: Bytes of address space beside the run's memory where the control group is what counts: arenas and stacks reserve more
-#: than they use.
-_RESERVE = 256 * MIB
 #: Guests that are tried for one run where they end before they hear of it.
 _TRIES = 3
 _numbers = count(1)
@@ -141,23 +134,8 @@ class NativeBackend(Backend):
         return made
 
     def key(self, request: RunRequest) -> Size:
-        """
-        What is decided at a guest's birth.
-
-        A confined guest may be of another user than a caller who is root without the power to limit it, so it limits
-        itself; in ``isolated`` the caller has that power.
-        """
-        limits = request.limits
-        own: tuple[tuple[int, int], ...] = ()
-        if self.tier is Tier.CONFINED:
-            own = (
-                (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),
-                (resource.RLIMIT_NOFILE, limits.fds),
-                (resource.RLIMIT_FSIZE, max(1, limits.file_bytes)),
-                (resource.RLIMIT_AS, limits.memory),
-                (resource.RLIMIT_DATA, limits.memory),
-            )
-        return limits.file_bytes, limits.files, own
+        """What is decided at a guest's birth."""
+        return native_limits.at_birth(self.tier, request)
 
     def groups_in_words(self) -> str:
         """Where the control groups of guests are, or why there are none."""
@@ -215,9 +193,14 @@ class NativeBackend(Backend):
     async def _living(self, family: Family, request: RunRequest) -> Guest:
         key = self.key(request)
         for _ in range(_TRIES):
-            guest = family.take_ready(key) or await family.make(key)
             try:
-                self._bound(guest, request)
+                guest = family.take_ready(key) or await family.make(key)
+            except BackendError as error:
+                from fastness.backends import native_gaps
+
+                raise native_gaps.refused(self.tier, error) from None
+            try:
+                native_limits.bound(self.tier, guest, request)
             except BoxLost:
                 # It has ended before it heard of any code, so another one is as good.
                 self._keeper.bury(family, guest)
@@ -278,6 +261,10 @@ class NativeBackend(Backend):
         talk.bystander = guest.zygote
         if self.tier is Tier.CONFINED:
             talk.watch = Watch(box, request.limits)
+        slot = guest.slot
+        if slot is not None and request.runtime == "command":
+            # Of many processes, only the group knows what they use together.
+            talk.clock = lambda: (slot.usage().cpu_us or 0) / 1e6
         self._talks.add(talk)
         try:
             if self._closed:
@@ -308,35 +295,6 @@ class NativeBackend(Backend):
             session=bool(session),
             queued=queued,
         )
-
-    def _bound(self, guest: Guest, request: RunRequest) -> None:
-        """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError, BoxLost."""
-        if self.tier is Tier.CONFINED:
-            return
-        limits, box = request.limits, guest.box
-        space, resident, data = guest.base
-        try:
-            if guest.slot is not None:
-                memory = limits.memory + limits.file_bytes + resident + _SLOT_SLACK
-                guest.slot.configure(memory=memory, pids=limits.pids + 1, cpus=None)
-            seconds = int(limits.cpu_s) + 2
-            # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
-            box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
-            box.limit(resource.RLIMIT_NOFILE, limits.fds)
-            box.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
-            if request.runtime == "python":
-                reserve = _RESERVE if guest.slot is not None else 0
-                box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
-                box.limit(resource.RLIMIT_DATA, data + limits.memory)
-            # In a user namespace, or as a user, of its own a guest is counted alone.
-            box.limit(resource.RLIMIT_NPROC, limits.pids + (1 if request.runtime == "command" else 0))
-            if not box.alive:
-                # Its number may have become another's meanwhile.
-                raise BoxLost("the guest has ended")
-        except ProcessLookupError as error:
-            raise BoxLost("the guest has ended") from error
-        except (OSError, ValueError) as error:
-            raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
 
     async def fill(self, guest: Guest, staged: Staged) -> None:
         """Put the run's files into the guest's work folder.  Raises StagingError."""

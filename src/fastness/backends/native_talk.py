@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 #: Errors that say that a tree or a file is as large as it may be: EFBIG, ENOSPC, EDQUOT.
 _FULL = frozenset({27, 28, 122})
+_ENOMEM = 12
 _CHUNK = 1 << 16
 #: Seconds between looks at what the kernel does not bound by itself.
 _WATCH_S = 0.05
@@ -67,6 +68,8 @@ class Talk:
         self.memory = 0
         self.watch: Callable[[], tuple[OutcomeKind, str] | None] | None = None
         self.bystander: ZygoteProcess | None = None
+        #: Seconds of processor time that the guest has used.
+        self.clock: Callable[[], float] = box.cpu_s
         self._cpu_before = 0.0
         self._asked_to_end = 0.0
 
@@ -92,7 +95,7 @@ class Talk:
                 # Of all runs that wait, one is woken.
                 waiter.register(self.bystander.control_fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
             self.began = time.monotonic()
-            self._cpu_before = box.cpu_s()
+            self._cpu_before = self.clock()
             try:
                 await box.send(head, blob, fds)
                 await self._take(waiter, grace_s)
@@ -172,7 +175,7 @@ class Talk:
         left = limits.wall_s - (time.monotonic() - self.began)
         if self._asked_to_end:
             left = self._asked_to_end - time.monotonic()
-        cpu_left = limits.cpu_s - (self.box.cpu_s() - self._cpu_before)
+        cpu_left = limits.cpu_s - (self.clock() - self._cpu_before)
         step = min(left, max(cpu_left / _CPUS, 0.005))
         return max(0.001, min(step, _WATCH_S) if self.watch is not None else step)
 
@@ -190,14 +193,14 @@ class Talk:
                 self.box.signal(15)
             else:
                 self.end(OutcomeKind.TIMEOUT)
-        elif self.box.cpu_s() - self._cpu_before >= limits.cpu_s:
+        elif self.clock() - self._cpu_before >= limits.cpu_s:
             self.end(OutcomeKind.CPU)
         elif self.watch is not None and (found := self.watch()) is not None:
             self.end(*found)
 
     def _account(self) -> None:
         self.wall_s = time.monotonic() - self.began
-        self.cpu_s = max(0.0, self.box.cpu_s() - self._cpu_before)
+        self.cpu_s = max(0.0, self.clock() - self._cpu_before)
         self.memory = self.box.memory()[1]
 
     def drain(self, seconds: float) -> None:
@@ -294,6 +297,9 @@ class Talk:
                 return _signalled(self.result.trap.removeprefix("signal "))
             if answer is None:
                 return OutcomeKind.PROTOCOL, "the guest returned without an answer", None, None
+            if answer.kind == "exception" and answer.errno == _ENOMEM:
+                # What the kernel says where the interpreter says MemoryError.
+                return OutcomeKind.MEMORY, f"{answer.error_type}: {answer.error_message}", 1, None
             return *answered(answer, answer.errno in _FULL), None
         if ended is None:
             return OutcomeKind.CRASHED, "the guest's process ended and nobody saw how", None, None

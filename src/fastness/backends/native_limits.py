@@ -1,0 +1,70 @@
+"""
+Limits of native guests: those that a guest has from its birth, and those that its caller sets before it hears of code.
+"""
+
+from __future__ import annotations
+
+import resource
+
+from fastness.backends.box import BoxLost
+from fastness.backends.native_family import Guest, Size
+from fastness.errors import BackendError
+from fastness.limits import MIB
+from fastness.runs import RunRequest
+from fastness.tier import Tier
+
+#: Bytes beside the run's own memory and files that a guest's slot allows: page tables, the kernel's own, rounding.
+_SLOT_SLACK = 16 * MIB
+#: Bytes of address space beside the run's memory where the control group is what counts: arenas and stacks reserve more
+#: than they use.
+_RESERVE = 256 * MIB
+
+
+def at_birth(tier: Tier, request: RunRequest) -> Size:
+    """
+    What is decided at a guest's birth.
+
+    A confined guest may be of another user than a caller who is root without the power to limit it, so it limits
+    itself; in ``isolated`` the caller has that power.
+    """
+    limits = request.limits
+    own: tuple[tuple[int, int], ...] = ()
+    if tier is Tier.CONFINED:
+        own = (
+            (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),
+            (resource.RLIMIT_NOFILE, limits.fds),
+            (resource.RLIMIT_FSIZE, max(1, limits.file_bytes)),
+            (resource.RLIMIT_AS, limits.memory),
+            (resource.RLIMIT_DATA, limits.memory),
+        )
+    return limits.file_bytes, limits.files, own
+
+
+def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
+    """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError, BoxLost."""
+    if tier is Tier.CONFINED:
+        return
+    limits, box = request.limits, guest.box
+    space, resident, data = guest.base
+    try:
+        if guest.slot is not None:
+            memory = limits.memory + limits.file_bytes + resident + _SLOT_SLACK
+            guest.slot.configure(memory=memory, pids=limits.pids + 1, cpus=None)
+        seconds = int(limits.cpu_s) + 2
+        # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
+        box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
+        box.limit(resource.RLIMIT_NOFILE, limits.fds)
+        box.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
+        if request.runtime == "python":
+            reserve = _RESERVE if guest.slot is not None else 0
+            box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
+            box.limit(resource.RLIMIT_DATA, data + limits.memory)
+        # In a user namespace, or as a user, of its own a guest is counted alone.
+        box.limit(resource.RLIMIT_NPROC, limits.pids + (1 if request.runtime == "command" else 0))
+        if not box.alive:
+            # Its number may have become another's meanwhile.
+            raise BoxLost("the guest has ended")
+    except ProcessLookupError as error:
+        raise BoxLost("the guest has ended") from error
+    except (OSError, ValueError) as error:
+        raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
