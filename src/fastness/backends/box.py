@@ -146,6 +146,21 @@ class Box:
         """Bytes of address space, of resident memory and of data of the process now; zeros where it is gone."""
         return memory_of(self.pid)
 
+    def peak(self) -> int:
+        """Bytes of resident memory of the process at their most so far (``VmHWM`` of proc(5)); 0 where it is gone."""
+        try:
+            fd = os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return 0
+        try:
+            text = os.read(fd, 4096)
+        except OSError:
+            return 0
+        finally:
+            os.close(fd)
+        found = text.find(b"VmHWM:")
+        return int(text[found + 6 :].split(None, 1)[0]) << 10 if found >= 0 else 0
+
     # ending
 
     def signal(self, number: int) -> None:

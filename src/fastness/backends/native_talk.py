@@ -68,6 +68,8 @@ class Talk:
         self.memory = 0
         self.watch: Callable[[], tuple[OutcomeKind, str] | None] | None = None
         self.bystander: ZygoteProcess | None = None
+        #: Bytes of memory that the guest has used at most.
+        self.peak: Callable[[], int] = box.peak
         #: Seconds of processor time that the guest has used.
         self.clock: Callable[[], float] = box.cpu_s
         self._cpu_before = 0.0
@@ -77,6 +79,8 @@ class Talk:
         """End the guest now, for this reason unless there is one already.  Callable from any thread."""
         if self.reason is None:
             self.reason = (kind, detail)
+            # What was used cannot be read off a process that is gone.
+            self.memory = self.peak()
         self.box.kill()
 
     async def run(self, head: m.Invoke, blob: bytes, fds: tuple[int, ...] = (), grace_s: float = 0.0) -> None:
@@ -201,7 +205,7 @@ class Talk:
     def _account(self) -> None:
         self.wall_s = time.monotonic() - self.began
         self.cpu_s = max(0.0, self.clock() - self._cpu_before)
-        self.memory = self.box.memory()[1]
+        self.memory = max(self.memory, self.peak())
 
     def drain(self, seconds: float) -> None:
         """Read what is left in the pipes of a guest that was ended; bounded, for nobody may hold them for ever."""
