@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import queue
+import resource
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -295,3 +298,86 @@ class LocalDoor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._socket.close()
+
+
+# ---------------------------------------------------------------------------------------- what is left, and the host
+
+
+def alive(mark: str) -> list[int]:
+    """
+    Processes of this machine, in whatever namespace, that have ``mark`` among their arguments, after a moment.
+
+    Those that make each other are never all there at once, so there is none only where none was seen several times.
+    """
+    end = time.monotonic() + 1.0
+    missed, seen = 0, []
+    while missed < 4 and time.monotonic() < end:
+        left = _with(mark)
+        missed, seen = (0, left) if left else (missed + 1, seen)
+        time.sleep(0.03)
+    return seen if missed < 4 else []
+
+
+def _with(mark: str) -> list[int]:
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit() and mark.encode() in Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
+def left_behind(arena: Arena, text: str) -> int:
+    """How many processes with the arena's token among their arguments outlive the end of the program that made them."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=arena.work,
+        start_new_session=True,
+    )
+    try:
+        process.wait(1.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    left = alive(arena.token)
+    end = time.monotonic() + 10
+    while (more := _with(arena.token)) and time.monotonic() < end:
+        for pid in more:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    return len(left)
+
+
+def root_program(arena: Arena) -> Path:
+    """A folder with a program of root's whose mode makes whoever starts it root.  Raises ``Skip`` of other users."""
+    if arena.ordinary:
+        raise Skip("only root can make such a program")
+    source = shutil.which("id")
+    if source is None:
+        raise Skip("there is no program that says whose it is")
+    folder = arena.shared_folder()
+    shutil.copyfile(source, folder / "whoami")
+    (folder / "whoami").chmod(0o4755)
+    return folder
+
+
+def open_files(path: str) -> int:
+    """How many descriptors of this process are of ``path``."""
+    count = 0
+    for entry in os.listdir("/proc/self/fd"):
+        try:
+            count += os.readlink(f"/proc/self/fd/{entry}") == path
+        except OSError:
+            pass
+    return count
+
+
+def resident() -> int:
+    """Bytes of memory that this process has had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,57 @@
+"""
+Sends descriptors along with its answer, so that the host has them open for ever.
+"""
+
+from __future__ import annotations
+
+from fastness.attack import native
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+NAIVE = """
+import array, os, socket
+
+host, guest = socket.socketpair()
+guest.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1, 2]))])
+data, rights, _, _ = host.recvmsg(100, 1000)
+print('GIVEN' if rights else 'none')
+"""
+CODE = """
+import array, os, socket
+
+talk = socket.socket(fileno=3)
+null = [os.open('/dev/zero', os.O_RDONLY) for _ in range(50)]
+for _ in range(5):
+    try:
+        talk.sendmsg([b'x' * 100], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', null))])
+    except OSError as error:
+        print(error)
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    arena.run("pass")
+    before = native.open_files("/dev/zero")
+    result = arena.run(CODE)
+    after = native.open_files("/dev/zero")
+    served = arena.run("print('SERVED')").stdout_bytes == b"SERVED\n"
+    return Effect(after > before or not served, f"{after - before} more descriptors are open here", result)
+
+
+def control(arena: Arena) -> Effect:
+    """A host that takes what comes."""
+    return arena.said(arena.outside.run(NAIVE), "GIVEN", "left descriptors with a host that takes what comes")
+
+
+ATTACK = Attack(
+    id="channel.descriptors",
+    claim=Claim(Guarantee.CRASH_CONTAINED, "Descriptors that a guest sends are thrown away."),
+    tiers={
+        "confined": Expect(Layer.HOST, outcomes=("protocol", "crashed")),
+        "isolated": Expect(Layer.HOST, outcomes=("protocol", "crashed")),
+    },
+    attack=attack,
+    control=control,
+)

@@ -1,0 +1,53 @@
+"""
+Is never the same process for long: each makes the next and ends.
+"""
+
+from __future__ import annotations
+
+import time
+
+from fastness.attack import native
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import os, sys, time
+
+NEXT = (
+    "import os, sys, time\\n"
+    "end = time.monotonic() + 3\\n"
+    "while time.monotonic() < end:\\n"
+    "    time.sleep(0.01)\\n"
+    "    if os.fork():\\n"
+    "        os._exit(0)\\n"
+    "    os.setsid()\\n"
+)
+if os.fork() == 0:
+    os.execv(sys.executable, [sys.executable, '-c', NEXT, MARK])
+print('gone')
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """As a command."""
+    began = time.monotonic()
+    result = arena.program(arena.python(CODE, MARK=arena.token), timeout=1.0, limits={"grace_s": 0.2})
+    took = time.monotonic() - began
+    left = native.alive(arena.token)
+    return Effect(bool(left) or took > 4.0, f"{len(left)} of its processes live on, after {took:.1f} s", result)
+
+
+def control(arena: Arena) -> Effect:
+    """Where whoever starts it ends only what was started."""
+    bare = native.left_behind(arena, arena.python(CODE, MARK=arena.token))
+    return Effect(bare > 0, f"{bare} of its processes lived on")
+
+
+ATTACK = Attack(
+    id="program.breeds",
+    claim=Claim(Guarantee.WALL_KILL, "Processes that make each other end with the program."),
+    tiers={"isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error"))},
+    attack=attack,
+    control=control,
+)

@@ -1,0 +1,50 @@
+"""
+Leaves a process behind that has a session of its own and no parent.
+"""
+
+from __future__ import annotations
+
+import time
+
+from fastness.attack import native
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import os, sys
+
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        os.closerange(0, 64)
+        os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(8)', MARK])
+    os._exit(0)
+os.wait()
+print('gone')
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """As a command."""
+    began = time.monotonic()
+    result = arena.program(arena.python(CODE, MARK=arena.token), timeout=1.0, limits={"grace_s": 0.2})
+    took = time.monotonic() - began
+    left = native.alive(arena.token)
+    return Effect(bool(left) or took > 4.0, f"{len(left)} of its processes live on, after {took:.1f} s", result)
+
+
+def control(arena: Arena) -> Effect:
+    """Where whoever starts it ends only what was started."""
+    bare = native.left_behind(arena, arena.python(CODE, MARK=arena.token))
+    return Effect(bare > 0, f"{bare} of its processes lived on")
+
+
+ATTACK = Attack(
+    id="program.daemon",
+    claim=Claim(Guarantee.WALL_KILL, "A process with a session of its own ends with the program."),
+    tiers={"isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error"))},
+    attack=attack,
+    control=control,
+)
