@@ -265,6 +265,7 @@ class NativeBackend(Backend):
         if slot is not None and request.runtime == "command":
             # Of many processes, only the group knows what they use together.
             talk.clock = lambda: (slot.usage().cpu_us or 0) / 1e6
+            talk.peak = lambda: slot.usage().memory_peak or 0
         self._talks.add(talk)
         try:
             if self._closed:
