@@ -34,6 +34,8 @@ _ENOMEM = 12
 _CHUNK = 1 << 16
 #: Seconds between looks at what the kernel does not bound by itself.
 _WATCH_S = 0.05
+#: Seconds for a process to end that has closed everything.
+_CLOSING_S = 0.2
 _CPUS = os.cpu_count() or 1
 #: Bytes of claims that are kept.
 _CLAIMS_CAP = 1 << 15
@@ -105,6 +107,8 @@ class Talk:
                 await self._take(waiter, grace_s)
             except BoxLost:
                 self.gone = True
+                if not await self._ends():
+                    self.end(OutcomeKind.PROTOCOL, "the guest closed its conversation")
             except GuestProtocolError as error:
                 self.end(OutcomeKind.PROTOCOL, str(error))
         except BaseException:
@@ -113,6 +117,15 @@ class Talk:
         finally:
             waiter.close()
             self._account()
+
+    async def _ends(self) -> bool:
+        """Whether the guest ends by itself, now that its conversation has: a process closes that just before."""
+        try:
+            with self.box.waiting.limit(_CLOSING_S):
+                await self.box.waiting.readable(self.box.process)  # type: ignore[arg-type]  # a descriptor does as well
+        except TimeoutError:
+            return False
+        return True
 
     async def _take(self, waiter: select.epoll, grace_s: float) -> None:
         box = self.box
