@@ -20,7 +20,7 @@ from fastness.backends.local import VARIABLE, LocalBackend, allowed
 from fastness.errors import BackendError, ConfigurationError, TierUnavailable
 from fastness.runner import staging
 from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
-from fastness.tier import Probe, Tier
+from fastness.tier import Guarantee, Probe, Tier
 from fastness.waiting import Waiting
 
 #: Total bytes of inputs above which reading them is worth a thread.
@@ -218,6 +218,12 @@ def result(
     backend: Backend, probe: Probe, request: RunRequest, report: Report, run_id: str, staged: Staged | None = None
 ) -> RunResult:
     """What callers get, from what a backend tells."""
+    layers = {**probe.layers, **report.layers}
+    held = probe.guarantees
+    if request.runtime == "command":
+        # It was proven of guests that start nothing, and a command is there to start programs.
+        held = tuple(name for name in held if name != Guarantee.NO_EXEC)
+        layers.pop(Guarantee.NO_EXEC, None)
     made = RunResult(
         outcome=report.outcome,
         value=report.value,
@@ -232,8 +238,8 @@ def result(
         tier=backend.tier.value if backend.sandboxed else "local",
         backend=backend.name,
         runtime=request.runtime,
-        guarantees=probe.guarantees,
-        layers={**probe.layers, **report.layers},
+        guarantees=held,
+        layers=layers,
         sandboxed=backend.sandboxed,
         state=report.state,
         policy_digest=_digest(request),
