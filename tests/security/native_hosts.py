@@ -129,7 +129,7 @@ def find(found: dict[str, Caller], name: str) -> Caller:
 HOST = r"""
 import json, sys, threading
 import fastness
-from fastness.backends import box, native, native_family, native_talk, zygote_process
+from fastness.backends import box, native, native_family, native_limits, native_talk, zygote_process
 
 wanted = json.loads(sys.argv[1])
 state, tier = wanted["state"], wanted["tier"]
@@ -166,7 +166,7 @@ hook(native_family.Family, "_spawn", "planned", first=True)
 hook(zygote_process.ZygoteProcess, "start", "zygote ready")
 hook(zygote_process.ZygoteProcess, "request", "guest asked for")
 hook(box.Box, "adopt", "guest born")
-hook(native.NativeBackend, "_bound", "guest ready", first=True)
+hook(native_limits, "bound", "guest limited")
 hook(native.NativeBackend, "fill", "filled")
 hook(native_talk.Talk, "run", "answered")
 hook(native_talk.Talk, "drain", "draining", first=True)
@@ -387,3 +387,72 @@ print(
     )
 )
 """
+
+#: Takes something away from itself, as a poorer kernel or a container would, and tells what a sandbox makes of that.
+POORER = r'''
+import ctypes, errno, json, os, resource, struct, sys, time
+
+wanted = json.loads(sys.argv[1])
+ALLOW, ERRNO, NEW = 0x7FFF0000, 0x00050000, 0x7E020000 | 0x2000080
+
+
+def refuse(rules):
+    """A filter with [number, error, argument, bits]: fail where the argument has any of the bits (-1: always)."""
+    code = [(0x20, 0, 0, 0)]
+    for number, error, argument, bits in rules:
+        if argument < 0:
+            code += [(0x15, 0, 1, number), (0x06, 0, 0, ERRNO | error)]
+        else:
+            code += [(0x15, 0, 4, number), (0x20, 0, 0, 16 + 8 * argument), (0x45, 0, 1, bits)]
+            code += [(0x06, 0, 0, ERRNO | error), (0x20, 0, 0, 0)]
+    code.append((0x06, 0, 0, ALLOW))
+    text = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in code))
+    header = (ctypes.c_uint64 * 2)(len(code), ctypes.addressof(text))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if wanted.get("nnp", True):
+        libc.prctl(38, 1, 0, 0, 0)
+    if libc.syscall(317, 1, 0, ctypes.byref(header)):
+        raise OSError(ctypes.get_errno(), "the test's own filter")
+
+
+import fastness
+from fastness._linux.syscalls import NUMBERS
+from fastness.backends import zygote_process
+
+if wanted.get("abi"):
+    from fastness._linux import landlock
+
+    landlock.abi = lambda: wanted["abi"]
+    patch = f"from fastness._linux import landlock;landlock.abi=lambda:{wanted['abi']};"
+    zygote_process._BOOT = zygote_process._BOOT.replace("from fastness._native", patch + "from fastness._native", 1)
+if wanted.get("start_s"):
+    zygote_process.START_S = wanted["start_s"]
+for what, value in wanted.get("limits", {}).items():
+    resource.setrlimit(getattr(resource, what), (value, value))
+if wanted.get("refuse"):
+    refuse([(NUMBERS[name], getattr(errno, error), *rest) for name, error, *rest in wanted["refuse"]])
+
+told = {"layers": {}, "failures": []}
+began = time.monotonic()
+try:
+    with fastness.Sandbox(tier=wanted["tier"], timeout=10) as box:
+        if wanted.get("probe", True):
+            probe = box.probe()
+            told["failures"] = [(one.guarantee, one.cause, one.remedy) for one in probe.failures]
+        for code in wanted.get("codes", ["6 * 7"]):
+            result = box.run(code, **wanted.get("options", {}))
+            told |= {
+                "kind": result.outcome.kind.value,
+                "detail": result.outcome.detail,
+                "value": result.value,
+                "layers": result.layers,
+                "denials": [[one.operation, one.count, one.layer] for one in result.denials],
+            }
+except fastness.TierUnavailable as error:
+    told |= {"error": "TierUnavailable", "text": str(error)}
+    told["failures"] = [(one.guarantee, one.cause, one.remedy) for one in error.failures]
+except fastness.FastnessError as error:
+    told |= {"error": type(error).__name__, "text": str(error)}
+told["seconds"] = time.monotonic() - began
+print(json.dumps(told))
+'''

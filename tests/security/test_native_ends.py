@@ -16,7 +16,7 @@ import house
 
 #: What a run goes through, in this order; then what else a host may be doing.
 STATES = (
-    "planned", "spawned", "zygote ready", "guest asked for", "guest born", "guest ready", "filled", "running",
+    "planned", "spawned", "zygote ready", "guest asked for", "guest born", "guest limited", "filled", "running",
     "sleeping", "answered", "draining", "collecting", "burying", "pool", "session",
 )  # fmt: skip
 

@@ -18,6 +18,9 @@ BLOCK = 1024
 DEFAULT_RANGE = (0x70000000, 0x70100000)
 VARIABLE = "FASTNESS_UID_RANGE"
 _LOCKS = "/run/fastness-uids"
+#: Capabilities without which another user's processes and files cannot be made, shown and ended: CAP_CHOWN,
+#: CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID and CAP_SYS_ADMIN.
+_NEEDED = (0, 1, 5, 6, 7, 21)
 
 
 class Block:
@@ -50,11 +53,11 @@ def configured(text: str | None) -> tuple[int, int]:
 
 def available() -> bool:
     """
-    Whether this process may have users to give away: it is root, and the range exists where it is root.
+    Whether this process may have users to give away: it is root with root's power, and the range exists here.
 
-    In a container's user namespace root is one user of many outside, and has only those that it was given.
+    In a container root may lack capabilities; and in a user namespace it has only the users that it was given.
     """
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 or not _powerful():
         return False
     if os.environ.get(VARIABLE):
         # Somebody has chosen it, and hears of it where it does not work.
@@ -66,6 +69,15 @@ def available() -> bool:
     except (OSError, ValueError):
         return True
     return any(first <= low and high <= first + count for first, _, count in rows)
+
+
+def _powerful() -> bool:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            held = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
+    except (OSError, StopIteration, ValueError):
+        return True
+    return all(held >> capability & 1 for capability in _NEEDED)
 
 
 def claim(folder: str = _LOCKS) -> Block:

@@ -8,7 +8,9 @@ happens, the kernel ends this process, and with it everything that it started.
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import socket
 import sys
 
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 #: The user that guests are inside their namespace: no one with power, and a number that tools expect of a person.
 GUEST_UID = 1000
+#: Descriptors that a zygote needs, and the most that it asks for: one for each guest, and then some.
+_DESCRIPTORS = 256
+_DESCRIPTORS_MOST = 4096
 
 
 def main() -> Callable[[], None]:
@@ -48,10 +53,20 @@ def main() -> Callable[[], None]:
     os.umask(0o022)
     privileges.die_with_parent(config["parent"])
     try:
+        _allow_descriptors()
         return _isolated(control, config) if config["tier"] == "isolated" else _confined(control, config)
     except OSError as error:
         _fail(control, error)
         os._exit(1)
+
+
+def _allow_descriptors() -> None:
+    """Use what the caller may have open at most; its present limit may be for programs that use ``select(2)``."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if 0 <= allowed < _DESCRIPTORS:
+        raise OSError(errno.EMFILE, f"RLIMIT_NOFILE is {allowed}, and a zygote needs {_DESCRIPTORS} descriptors")
+    most = _DESCRIPTORS_MOST
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(allowed, most) if allowed >= 0 else most, allowed))
 
 
 def _fail(control: socket.socket, error: OSError) -> None:
@@ -244,5 +259,7 @@ def _write(path: str, text: str) -> None:
     fd = os.open(path, os.O_WRONLY)
     try:
         os.write(fd, text.encode())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
     finally:
         os.close(fd)

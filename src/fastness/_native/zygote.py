@@ -126,6 +126,8 @@ class _Zygote:
         profiles.program(MACHINE, config["profile"])
         if config["record"]:
             profiles.program(MACHINE, config["profile"] + "_notify")
+        # Once before the walls, in case that the answer is in /proc here.
+        cloning.single_threaded()
         if not self.isolated:
             ruleset = landlock.Ruleset()
             for index, rights in enumerate(self.rights):

@@ -132,7 +132,15 @@ class Box:
         if self.pid <= 0:
             # To the kernel the number 0 is the caller itself.
             raise BoxLost("the guest has ended")
-        resource.prlimit(self.pid, what, (value, value if hard is None else hard))
+        hard = value if hard is None else hard
+        try:
+            resource.prlimit(self.pid, what, (value, hard))
+        except PermissionError:
+            # Only somebody with power can raise a hard limit, and one that is lower already is as good.
+            most = resource.prlimit(self.pid, what)[1]
+            if not 0 <= most < hard:
+                raise
+            resource.prlimit(self.pid, what, (min(value, most), most))
 
     def cpu_s(self) -> float:
         """Seconds of processor time that the process has used; 0 where it is gone."""
@@ -266,6 +274,10 @@ async def become_ready(box: Box, confirm: Callable[[Box], None]) -> None:
                     break
                 except BlockingIOError:
                     pass
+                except ConnectionError:
+                    # The kernel says so where a guest ends before it has read what was left for it.
+                    first = False
+                    break
                 await box.waiting.readable(box.talk)
             if first is False:
                 raise BoxLost("the guest has ended")

@@ -159,7 +159,9 @@ class Family:
             try:
                 block = uids.claim()
             except (OSError, ValueError) as error:
-                raise BackendError("finding unused users", error, f"set {uids.VARIABLE} to a free range") from None
+                ours = isinstance(error, OSError) and error.filename
+                fix = "let root write there" if ours else f"set {uids.VARIABLE} to a free range"
+                raise BackendError("finding unused users", error, fix) from None
             config["uids"] = [block.base, block.count]
         place = self._stock.place if self.tier == "isolated" else None
         config["into_groups"] = place is not None and place.supports_clone_into

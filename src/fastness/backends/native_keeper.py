@@ -43,11 +43,10 @@ class Keeper:
         if self._pid != os.getpid():
             return
         with self._lock:
-            closed = self._closed
-            if not closed:
-                self._start()
+            later = not self._closed and self._start()
+            if later:
                 self._jobs.put(lambda: family.bury(guest))
-        if closed:
+        if not later:
             family.bury(guest)
 
     def refill(self, family: Family, key: Size, count: int) -> None:
@@ -57,9 +56,10 @@ class Keeper:
                 return
             place = (id(family), key)
             pending = place in self._wanted
+            if not self._start():
+                return
             self._wanted[place] = count
             if not pending:
-                self._start()
                 self._jobs.put(lambda: self._fill(family, key, place))
 
     def _fill(self, family: Family, key: Size, place: tuple[int, Size]) -> None:
@@ -78,10 +78,16 @@ class Keeper:
         # One at a time, so that guests which have ended are not kept waiting for their burial.
         self.refill(family, key, count)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """False where there is no thread to be had."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="fastness-keeper", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="fastness-keeper", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+        return True
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

@@ -46,10 +46,12 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
         return
     limits, box = request.limits, guest.box
     space, resident, data = guest.base
+    # A program's first process is ours.
+    first = 1 if request.runtime == "command" else 0
     try:
         if guest.slot is not None:
             memory = limits.memory + limits.file_bytes + resident + _SLOT_SLACK
-            guest.slot.configure(memory=memory, pids=limits.pids + 1, cpus=None)
+            guest.slot.configure(memory=memory, pids=limits.pids + first, cpus=None)
         seconds = int(limits.cpu_s) + 2
         # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
         box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
@@ -60,7 +62,7 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
             box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
             box.limit(resource.RLIMIT_DATA, data + limits.memory)
         # In a user namespace, or as a user, of its own a guest is counted alone.
-        box.limit(resource.RLIMIT_NPROC, limits.pids + (1 if request.runtime == "command" else 0))
+        box.limit(resource.RLIMIT_NPROC, limits.pids + first)
         if not box.alive:
             # Its number may have become another's meanwhile.
             raise BoxLost("the guest has ended")

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux import landlock, why_unsupported
-from fastness.backends import probe_record
+from fastness.backends import native_gaps, probe_record
 from fastness.backends.base import Report, Staged
-from fastness.errors import FastnessError
+from fastness.errors import FastnessError, TierUnavailable
 from fastness.limits import MIB, Limits
 from fastness.runs import OutcomeKind, RunRequest
 from fastness.tier import Guarantee, Probe, ProbeFailure, Proof, Tier
@@ -48,6 +48,8 @@ _CONFINED_ONLY = {Guarantee.FS_CONFINED: ("mode",), Guarantee.ADDRESS_SPACE: ("s
 _REMEDIES = {
     Guarantee.FS_CONFINED: "run on Linux 5.13 or newer with landlock among its security modules (lsm=landlock,...)",
     Guarantee.NET_CONFINED: "run on Linux with seccomp",
+    Guarantee.PIDS_CAP: "run as an ordinary user, for the kernel counts no processes of root; or give root "
+    "CAP_SYS_ADMIN and its other usual capabilities, so that guests have their own users; or delegate a control group",
     Guarantee.TOTAL_MEM_CAP: "delegate a control group: systemd-run --user --scope -p Delegate=yes ...",
 }
 _ENDLESS = "while True: pass"
@@ -309,7 +311,13 @@ async def probe(backend: NativeBackend, waiting: Waiting, *, afresh: bool) -> Pr
     if reason:
         failure = ProbeFailure(guarantee="all", cause=reason, remedy="use Linux on x86-64")
         return Probe(backend=backend.name, tier=tier.value, failures=(failure,))
-    wanted = await waiting.call(partial(_key, backend))
+    try:
+        wanted = await waiting.call(partial(_key, backend))
+    except FastnessError as error:
+        return Probe(backend=backend.name, tier=tier.value, failures=(native_gaps.explain(tier, error),))
+    except OSError as error:
+        failure = ProbeFailure(guarantee="all", cause=f"{error.filename}: {error.strerror}", remedy="mount /proc")
+        return Probe(backend=backend.name, tier=tier.value, failures=(failure,))
     if not afresh:
         found = await waiting.call(partial(probe_record.recorded, tier.value, wanted))
         if found is not None:
@@ -320,8 +328,10 @@ async def probe(backend: NativeBackend, waiting: Waiting, *, afresh: bool) -> Pr
         await prover.limits()
         await prover.attempts()
         await prover.status()
+    except TierUnavailable as error:
+        prover.failures.extend(error.failures)
     except FastnessError as error:
-        prover.failures.append(explained(tier, error))
+        prover.failures.append(native_gaps.explain(tier, error))
     proven = {proof.guarantee for proof in prover.proofs} - {failure.guarantee for failure in prover.failures}
     verdict = Probe(
         backend=backend.name,
@@ -345,10 +355,3 @@ async def probe(backend: NativeBackend, waiting: Waiting, *, afresh: bool) -> Pr
 
 def _key(backend: NativeBackend) -> str:
     return probe_record.key(("fastness._native", "fastness.guest"), backend.groups_in_words())
-
-
-def explained(tier: Tier, error: FastnessError) -> ProbeFailure:
-    """Why guests cannot be made here, with the fix that goes with the cause."""
-    from fastness.backends import native_gaps
-
-    return native_gaps.explain(tier, str(error))

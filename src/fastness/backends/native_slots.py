@@ -20,13 +20,17 @@ _places: dict[int, tuple[Owner, cgroup.Slots | cgroup.Unavailable]] = {}
 
 
 def place() -> tuple[Owner, cgroup.Slots | cgroup.Unavailable]:
-    """This process's folder and its control groups, looked for once.  Raises as :func:`fastness.runtime.claim`."""
+    """This process's folder and its control groups, looked for once.  Raises BackendError."""
     with _places_lock:
         pid = os.getpid()
         found = _places.get(pid)
         if found is None or found[0].released:
             _places.clear()
-            owner = claim()
+            try:
+                owner = claim()
+            except OSError as error:
+                fix = "free space and files where FASTNESS_HOME, or XDG_RUNTIME_DIR, is"
+                raise BackendError("making this process's folder", error, fix) from error
             found = _places[pid] = (owner, cgroup.find(owner.id))
             if not isinstance(found[1], cgroup.Unavailable):
                 # What is registered last runs first, so this comes before the owner's own end.

@@ -72,18 +72,26 @@ class ZygoteProcess:
         """
         try:
             return spawn_in_lasting_thread(lambda: cls._spawn(config, environment, leaf))
-        except BaseException:
+        except BaseException as error:
             if leaf is not None:
                 leaf.remove()
+            # The thread's start is what raises RuntimeError.
+            if isinstance(error, (OSError, RuntimeError)):
+                fix = "free memory, descriptors or process slots"
+                raise BackendError("starting a zygote", error, fix) from error
             raise
 
     @classmethod
     def _spawn(cls, config: dict[str, Any], environment: dict[str, str], leaf: Slot | None) -> ZygoteProcess:
-        ours, theirs = datagrams.pair()
         words = os.memfd_create("fastness-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        # What is imported may write without end, and this is memory.
-        os.ftruncate(words, _WORDS_MAX)
-        fcntl.fcntl(words, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+        try:
+            # What is imported may write without end, and this is memory.
+            os.ftruncate(words, _WORDS_MAX)
+            fcntl.fcntl(words, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+            ours, theirs = datagrams.pair()
+        except BaseException:
+            os.close(words)
+            raise
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _BOOT, str(theirs.fileno()), source_root()]
         try:
             process = subprocess.Popen(
@@ -96,10 +104,10 @@ class ZygoteProcess:
                 cwd="/",
                 start_new_session=True,
             )
-        except OSError as error:
+        except BaseException:
             ours.close()
             os.close(words)
-            raise BackendError("starting a zygote", error, "free memory or process slots") from error
+            raise
         finally:
             theirs.close()
         zygote = cls(process, ours, config, words)
