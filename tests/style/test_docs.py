@@ -12,6 +12,7 @@ import fastness
 import fastness.testing
 from fastness.attack import registry as registry_of_attacks
 from fastness.backends import registry
+from fastness.bench import native
 from fastness.cli import exits
 from fastness.limits import GIB, KIB, MIB, RANGES, Limits
 from fastness.runner.request import OPTIONS
@@ -170,6 +171,18 @@ def test_speed_promises_are_those_of_the_benchmark() -> None:
         given = {keyword.arg: keyword.value for keyword in call.keywords}
         if "promise" in given and isinstance(given["name"], ast.Constant):
             assert given["name"].value in named
+
+
+def test_speed_promises_of_native_tiers_are_those_of_the_benchmark() -> None:
+    """Each row of the specification is promised by ``fastness bench`` with the same bound, and the other way round."""
+    page = section("Speed of the native tiers", (ROOT / "SPECIFICATION.md").read_text("utf-8"))
+    cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in page.splitlines() if line.startswith("| ")][1:]
+    promised = {
+        name: f"at {'least' if name in native.AT_LEAST else 'most'} {n:,g}" for name, n in native.PROMISES.items()
+    }
+    assert {name for name, _ in cells} == set(promised)
+    for name, text in cells:
+        assert re.match(rf"{re.escape(promised[name])}\b", text), (name, text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

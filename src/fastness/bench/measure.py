@@ -17,7 +17,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fastness.bench import kernels
+from fastness.bench import kernels, native, native_scale
+from fastness.bench.ordinary import both
 from fastness.bench.rows import Row, geometric_mean, interleaved, median, percentile, times
 from fastness.sync import Sandbox
 
@@ -254,4 +255,11 @@ PARTS = {
     "kernels": speed,
     "endings": endings,
     "starting": starting,
+    "native": both(native.latency),
+    "rivals": native.rivals,
+    "rate": both(native_scale.throughput),
+    "idle": both(native_scale.idle),
+    "many": both(native_scale.many),
+    "growth": both(native_scale.thousand),
+    "commands": both(native_scale.commands),
 }

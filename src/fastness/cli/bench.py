@@ -15,12 +15,22 @@ from fastness.bench.measure import PARTS
 from fastness.bench.rows import Row
 from fastness.cli import exits
 from fastness.cli.console import err, stdout_console, table
+from fastness.errors import ConfigurationError
 
 
-def bench(*, as_json: bool, quick: bool) -> int:
-    """Measure, show, and say which promises hold.  Exit code 0 whatever the figures: a busy machine is no error."""
+def bench(*, as_json: bool, quick: bool, only: tuple[str, ...] = ()) -> int:
+    """
+    Measure, show, and say which promises hold.  Exit code 0 whatever the figures: a busy machine is no error.
+
+    ``only`` names the parts to measure, none for all.  Raises ConfigurationError for a part that there is not.
+    """
+    for name in only:
+        if name not in PARTS:
+            raise ConfigurationError("--only", name, ", ".join(PARTS))
     rows: list[Row] = []
     for name, part in PARTS.items():
+        if only and name not in only:
+            continue
         if not as_json:
             err(f"measuring {name} ...")
         rows += part(quick)

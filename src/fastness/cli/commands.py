@@ -132,11 +132,12 @@ def attack(**options: Any) -> int:
 @cli.command(context_settings=_CONTEXT)
 @json_option
 @click.option("--quick", is_flag=True, help="Fewer repetitions: minutes become seconds, figures become rough.")
-def bench(as_json: bool, quick: bool) -> int:
+@click.option("--only", "only", multiple=True, metavar="PART", help="Only this part, such as native.  May be repeated.")
+def bench(as_json: bool, quick: bool, only: tuple[str, ...]) -> int:
     """Measure this machine: runs side by side with bare processes."""
     from fastness.cli.bench import bench as body
 
-    return body(as_json=as_json, quick=quick)
+    return body(as_json=as_json, quick=quick, only=only)
 
 
 @cli.group(context_settings=_CONTEXT)
