@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ``calls``, ``calls_in_flight``: brokered calls of a run in all, and at once.
     ``net_requests``, ``net_bytes``: brokered network use of a run.
     ``log_bytes``: bytes of log messages kept.
-    ``grace_s``: seconds between SIGTERM and SIGKILL where a tier gives any.
+    ``grace_s``: seconds between SIGTERM and SIGKILL, for commands and in the tier ``worker``.
     """
 
     wall_s: float = 30.0

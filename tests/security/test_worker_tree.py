@@ -6,6 +6,7 @@ The module firewall is off here: what is under test is what holds where it was u
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from fastness.backends.base import Report, Staged
 from fastness.backends.worker import WorkerBackend
 from fastness.limits import Limits
 from fastness.runs import OutcomeKind, RunRequest
-from fastness.waiting import ThreadWaiting, drive
+from fastness.waiting import LoopWaiting, ThreadWaiting, drive
 
 #: Each leaves a process that carries the marker in its arguments, and says so when it runs.
 LEAVERS = {
@@ -86,8 +87,9 @@ def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerB
     drive(made.aclose())
 
 
-def run(backend: WorkerBackend, code: str, wall_s: float = 1.5) -> Report:
-    request = RunRequest(code=code, runtime="python", tier="worker", limits=Limits(wall_s=wall_s))
+def run(backend: WorkerBackend, code: str, wall_s: float = 1.5, grace_s: float = 0.5) -> Report:
+    limits = Limits(wall_s=wall_s, grace_s=grace_s)
+    request = RunRequest(code=code, runtime="python", tier="worker", limits=limits)
     return drive(backend.run(request, Staged(), None))
 
 
@@ -134,6 +136,194 @@ def test_the_processes_were_there(backend: WorkerBackend, mark: str) -> None:
     drive(backend.run(request, Staged(), look))
     assert seen
     assert living(mark) == []
+
+
+#: A child that does something when it is asked to end, and says that it is there.
+CHILD = """
+import os, signal, sys, time
+def told(*_):
+    time.sleep(0.2)
+    print("child asked", flush=True)
+    open("child", "w").write("asked")
+    os._exit(0)
+signal.signal(signal.SIGTERM, told)
+open("there", "w").close()
+while True: time.sleep(1)
+"""
+#: What a worker does when it is asked to end.
+ANSWERS = {
+    "as it is": "",
+    "writes": "signal.signal(signal.SIGTERM, lambda *_: (late(), os._exit(0)))",
+    "exits": """
+import atexit
+atexit.register(late)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+""",
+    "writes and stays": "signal.signal(signal.SIGTERM, lambda *_: late())",
+    "stays": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    "much": "signal.signal(signal.SIGTERM, lambda *_: (print('x' * 500_000, flush=True), late(), os._exit(0)))",
+}
+ASKED = """
+def late():
+    open('late', 'w').write('in the grace')
+    print('late', end='', flush=True)
+"""
+WAIT = """
+print('begun', flush=True)
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    time.sleep(0.02)
+"""
+AT_ONCE = ("as it is", "writes", "exits", "much")
+
+
+def run_and_cancel(backend: WorkerBackend, code: str, grace_s: float) -> Report:
+    """A run that is cancelled as soon as it says that it has begun."""
+
+    def heard(name: str, data: object) -> None:
+        if isinstance(data, bytes) and data.startswith(b"begun"):
+            backend.cancel_all()
+
+    limits = Limits(wall_s=20.0, grace_s=grace_s)
+    return drive(backend.run(RunRequest(code=code, runtime="python", tier="worker", limits=limits), Staged(), heard))
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancelled"])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_worker_is_asked_to_end_first(answer: str, how: str, backend: WorkerBackend, mark: str) -> None:
+    """SIGTERM, then SIGKILL after the grace; what it writes meanwhile counts, and is no way to another outcome."""
+    code = PREFIX.format(mark=mark) + ASKED + ANSWERS[answer] + WAIT
+    grace = 5.0 if answer in AT_ONCE else 0.3
+    if how == "timeout":
+        wall, report = 0.5, run(backend, code, 0.5, grace)
+    else:
+        wall, report = 0.0, run_and_cancel(backend, code, grace)
+    assert report.outcome.kind.value == how, report
+    assert report.stdout.startswith(b"begun\n")
+    assert (b"late" in report.stdout) == ("late" in report.files) == (answer not in ("as it is", "stays"))
+    if answer == "much":
+        assert len(report.stdout) > 500_000
+    assert report.value is None
+    if answer in AT_ONCE:
+        assert report.usage.wall_s < wall + 3.0
+    else:
+        assert wall + grace - 0.1 < report.usage.wall_s < wall + grace + 2.0
+
+
+@pytest.mark.parametrize("streams", ["", ", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL"])
+@pytest.mark.parametrize("answer", ["as it is", "exits", "stays"])
+def test_what_a_worker_started_is_asked_too(answer: str, streams: str, backend: WorkerBackend, mark: str) -> None:
+    """Each has the grace, also where the worker itself has ended before."""
+    code = (
+        PREFIX.format(mark=mark) + ASKED + ANSWERS[answer] + f"\nCHILD = {CHILD!r}\n"
+        f"subprocess.Popen([sys.executable, '-c', CHILD, MARK]{streams})\n"
+        "while not os.path.exists('there'): time.sleep(0.01)\n" + WAIT
+    )
+    report = run_and_cancel(backend, code, 1.5)
+    assert living(mark) == []
+    assert report.outcome.kind is OutcomeKind.CANCELLED
+    assert report.files["child"].read() == b"asked"
+    assert (b"child asked" in report.stdout) == (not streams)
+
+
+def test_a_tree_that_is_stopped_is_asked(backend: WorkerBackend, mark: str) -> None:
+    """A process that is stopped hears of its end as well, and need not be waited for."""
+    code = PREFIX.format(mark=mark) + LEAVERS["stopped"] + "os.kill(os.getpid(), signal.SIGSTOP)\n"
+    began = time.monotonic()
+    report = run(backend, code, wall_s=0.5, grace_s=20.0)
+    assert report.outcome.kind is OutcomeKind.TIMEOUT
+    assert living(mark) == []
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("work", "limits"),
+    [
+        ("while True: print('x' * 1000, flush=True)", {"output_total_bytes": 1 << 16}),
+        ("while True: pass", {"cpu_s": 0.7}),
+        ("n = 0\nwhile True:\n  n += 1\n  open(str(n), 'w').close()", {"files": 50}),
+    ],
+)
+def test_other_limits_hold_in_the_grace(work: str, limits: dict[str, float], backend: WorkerBackend) -> None:
+    """A guest that was asked to end cannot use the grace for what it may not do before."""
+    code = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(0.6)\n" + work
+    bounds = Limits(wall_s=0.4, grace_s=20.0, **limits)  # type: ignore[arg-type]  # each is of its field's type
+    request = RunRequest(code=code, runtime="python", tier="worker", limits=bounds)
+    report = drive(backend.run(request, Staged(), None))
+    assert report.outcome.kind is OutcomeKind.TIMEOUT
+    assert report.usage.wall_s < 10
+
+
+def test_no_grace(backend: WorkerBackend, mark: str) -> None:
+    """With none, nobody is asked."""
+    report = run(backend, PREFIX.format(mark=mark) + ASKED + ANSWERS["writes and stays"] + WAIT, 0.5, grace_s=0.0)
+    assert report.outcome.kind is OutcomeKind.TIMEOUT
+    assert "late" not in report.files
+
+
+def test_a_caller_who_ignores_the_signal(backend: WorkerBackend, mark: str) -> None:
+    """What a caller ignores or holds back is inherited by programs, but not by workers."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        report = run(backend, PREFIX.format(mark=mark) + WAIT, wall_s=0.3, grace_s=20.0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.signal(signal.SIGTERM, before)
+    assert report.outcome.kind is OutcomeKind.TIMEOUT
+    assert report.usage.wall_s < 10
+
+
+def test_a_task_that_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    """The worker is asked to end there too, and has ended when the task has."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
+    sign = tmp_path / "sign"
+    late = f"signal.signal(signal.SIGTERM, lambda *_: (open({str(sign)!r}, 'w').close(), os._exit(0)))\n"
+
+    async def main() -> None:
+        backend = WorkerBackend(waiting=LoopWaiting(), firewall=False, ready=0)
+        begun = asyncio.Event()
+        request = RunRequest(
+            code=PREFIX.format(mark=mark) + late + LEAVERS["child"] + WAIT,
+            runtime="python", tier="worker", limits=Limits(wall_s=60.0, grace_s=10.0),
+        )  # fmt: skip
+        try:
+            task = asyncio.create_task(backend.run(request, Staged(), lambda name, data: begun.set()))
+            await begun.wait()
+            assert living(mark)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert sign.exists()
+            assert living(mark) == []
+        finally:
+            await backend.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_caller_that_ends_in_the_grace(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grace is the caller's to give: with the caller gone, everything ends at once."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
+    ending = "signal.signal(15, lambda *_: print('asked', flush=True))\ntime.sleep(0.3)\n" + WAIT.replace("begun", "")
+    script = _HOST.replace("Limits(wall_s=100.0)", "Limits(wall_s=0.3, grace_s=50.0)")
+    host, line = start_host(script, PREFIX.format(mark=mark) + LEAVERS["ignores"] + ending, "run", tmp_path)
+    try:
+        assert host.stdout is not None
+        while line and line != "asked\n":
+            line = host.stdout.readline()
+        assert line
+        assert living(mark)
+        os.kill(host.pid, signal.SIGKILL)
+        host.wait()
+        assert gone_within(mark, 1.0)
+    finally:
+        host.kill()
+        host.wait()
+        host.stdout.close()
+    runtime.claim().release()
 
 
 def test_a_keeper_that_was_ended(backend: WorkerBackend, mark: str) -> None:

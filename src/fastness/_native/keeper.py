@@ -3,7 +3,8 @@ The keeper of one worker: starts it, adopts whatever comes of it, and sees to th
 
 As a subreaper (``prctl(2)``, ``PR_SET_CHILD_SUBREAPER``) it becomes the parent of every process below it whose own
 parent has ended, so none can get away by forking twice or by a session of its own.  It ends them all as soon as the
-worker ends, the caller says so, or the caller is gone, by whatever means.  It runs no code of a guest.
+worker ends, the caller says so, or the caller is gone, by whatever means; where the caller gives them a grace, it asks
+them first.  It runs no code of a guest.
 """
 
 from __future__ import annotations
@@ -62,12 +63,60 @@ def main() -> None:
     for fd in (control.fileno(), caller, watch):
         poller.register(fd, select.POLLIN)
     poller.poll()
+    grace = _grace(control)
+    if grace > 0:
+        ask_all(grace, (control.fileno(), caller))
     told = end_all(worker)
     try:
         datagrams.send(control, told)
     except OSError:
         pass
     os._exit(0)
+
+
+def _grace(control: socket.socket) -> float:
+    """Seconds that the caller gives; 0 where it has said nothing, or has closed."""
+    control.setblocking(False)
+    try:
+        said, _ = datagrams.receive(control)
+    except OSError:
+        return 0.0
+    finally:
+        control.setblocking(True)
+    return float(said["grace"]) if said else 0.0
+
+
+def ask_all(seconds: float, hurry: tuple[int, ...]) -> None:
+    """
+    Send ``SIGTERM`` to every process below this one, once each, and wait until all have ended.
+
+    It waits no longer than ``seconds``, and no longer than until a descriptor of ``hurry`` has something to read.
+    """
+    until = time.monotonic() + seconds
+    poller = select.poll()
+    for fd in hurry:
+        poller.register(fd, select.POLLIN)
+    asked: dict[int, int] = {}
+    try:
+        while (left := until - time.monotonic()) > 0:
+            for pid in procs.descendants(os.getpid()):
+                if pid not in asked.values() and (pidfd := _open(pid)) >= 0:
+                    asked[pidfd] = pid
+                    poller.register(pidfd, select.POLLIN)
+                    _send(pidfd, signal.SIGTERM)
+                    # One that is stopped hears nothing else.
+                    _send(pidfd, signal.SIGCONT)
+            if not asked:
+                return
+            for fd, _ in poller.poll(left * 1000):
+                if fd in hurry:
+                    return
+                poller.unregister(fd)
+                os.close(fd)
+                del asked[fd]
+    finally:
+        for pidfd in asked:
+            os.close(pidfd)
 
 
 def _start(order: dict[str, Any], fds: list[int]) -> int:
@@ -80,6 +129,9 @@ def _start(order: dict[str, Any], fds: list[int]) -> int:
         # A session of its own: signals to a process group reach no one else.
         os.setsid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Whatever the caller ignores or holds back, a worker hears when it is asked to end.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         # A program with rights of its own would be out of the keeper's reach.
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         if os.getppid() != parent:
@@ -145,12 +197,17 @@ def _end_living() -> None:
 
 
 def _hold(pid: int, seen: dict[int, int]) -> None:
+    pidfd = _open(pid)
+    if pidfd >= 0:
+        seen[pid] = pidfd
+        _send(pidfd, signal.SIGSTOP)
+
+
+def _open(pid: int) -> int:
     try:
-        pidfd = os.pidfd_open(pid)
+        return os.pidfd_open(pid)
     except OSError:
-        return
-    seen[pid] = pidfd
-    _send(pidfd, signal.SIGSTOP)
+        return -1
 
 
 def _send(pidfd: int, number: int) -> None:

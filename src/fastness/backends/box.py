@@ -179,6 +179,10 @@ class Box:
             except (ProcessLookupError, PermissionError):
                 pass
 
+    def ask_to_end(self, grace_s: float) -> None:
+        """Tell the guest to end (``SIGTERM``).  Whoever asks sees to its end after ``grace_s`` seconds."""
+        self.signal(signal.SIGTERM)
+
     def kill(self) -> None:
         """End the guest.  In ``isolated`` this is the first process of its namespace, so all of it ends."""
         self.signal(signal.SIGKILL)

@@ -16,9 +16,10 @@ import msgspec
 
 from fastness.backends.base import Report, Sink
 from fastness.backends.box import Box, BoxLost
+from fastness.backends.native_endings import denial, signalled
 from fastness.backends.telling import CallbackRaised, Gathered, answered, claimed, exited
 from fastness.errors import GuestProtocolError
-from fastness.runs import Denial, DenialCode, Outcome, OutcomeKind, RunRequest, Usage
+from fastness.runs import Outcome, OutcomeKind, RunRequest, Usage
 from fastness.wire import messages as m
 from fastness.wire.payload import GuestPayload, decode_claims, decode_payload
 
@@ -49,7 +50,8 @@ class Talk:
 
     ``reason`` is set by whoever ends the run before its own end, and becomes its outcome; ``watch`` is asked now and
     then and may return such a reason.  ``bystander`` is a zygote whose words are taken in meanwhile, so that it never
-    waits for somebody to listen.  ``gone`` is true where the guest's process ended by itself.
+    waits for somebody to listen.  ``gone`` is true where the guest's process ended by itself; ``cancel_grace_s`` is for
+    :meth:`cancel`.
     """
 
     def __init__(self, box: Box, request: RunRequest, sink: Sink | None) -> None:
@@ -75,7 +77,17 @@ class Talk:
         #: Seconds of processor time that the guest has used.
         self.clock: Callable[[], float] = box.cpu_s
         self._cpu_before = 0.0
+        self.cancel_grace_s = 0.0
         self._asked_to_end = 0.0
+
+    @property
+    def asked(self) -> bool:
+        """Whether the guest was asked to end."""
+        return self._asked_to_end > 0
+
+    def rest_s(self) -> float:
+        """Seconds that are left to a guest that was asked to end; 0 where it was not."""
+        return max(0.0, self._asked_to_end - time.monotonic())
 
     def end(self, kind: OutcomeKind, detail: str = "") -> None:
         """End the guest now, for this reason unless there is one already.  Callable from any thread."""
@@ -84,6 +96,26 @@ class Talk:
             # What was used cannot be read off a process that is gone.
             self.memory = self.peak()
         self.box.kill()
+
+    def cancel(self) -> None:
+        """
+        End the run as cancelled.  Callable from any thread.
+
+        With ``cancel_grace_s`` the guest is asked to end first, and ended so many seconds later.  That needs a
+        ``watch``, for its looks are when the end of the grace is seen.
+        """
+        if not self.cancel_grace_s:
+            self.end(OutcomeKind.CANCELLED)
+            return
+        if self.reason is None:
+            self.reason = (OutcomeKind.CANCELLED, "")
+            self._ask(self.cancel_grace_s)
+
+    def _ask(self, grace_s: float) -> None:
+        # What was used cannot be read off a process that is gone.
+        self.memory = self.peak()
+        self._asked_to_end = time.monotonic() + grace_s
+        self.box.ask_to_end(grace_s)
 
     async def run(self, head: m.Invoke, blob: bytes, fds: tuple[int, ...] = (), grace_s: float = 0.0) -> None:
         """
@@ -111,8 +143,12 @@ class Talk:
                     self.end(OutcomeKind.PROTOCOL, "the guest closed its conversation")
             except GuestProtocolError as error:
                 self.end(OutcomeKind.PROTOCOL, str(error))
-        except BaseException:
+        except (Exception, CallbackRaised):
             box.kill()
+            raise
+        except BaseException:
+            # The caller's task was cancelled, or the caller interrupted: nobody hears of the end.
+            self.cancel()
             raise
         finally:
             waiter.close()
@@ -203,14 +239,16 @@ class Talk:
         if self._asked_to_end:
             if now >= self._asked_to_end:
                 self.box.kill()
+                return
         elif now - self.began >= limits.wall_s:
-            if grace_s > 0:
-                self.reason = self.reason or (OutcomeKind.TIMEOUT, "")
-                self._asked_to_end = now + grace_s
-                self.box.signal(15)
-            else:
+            if grace_s <= 0:
                 self.end(OutcomeKind.TIMEOUT)
-        elif self.clock() - self._cpu_before >= limits.cpu_s:
+            elif self.reason is None:
+                self.reason = (OutcomeKind.TIMEOUT, "")
+                self._ask(grace_s)
+            return
+        # In its grace it is under the other limits still.
+        if self.clock() - self._cpu_before >= limits.cpu_s:
             self.end(OutcomeKind.CPU)
         elif self.watch is not None and (found := self.watch()) is not None:
             self.end(*found)
@@ -220,15 +258,23 @@ class Talk:
         self.cpu_s = max(0.0, self.clock() - self._cpu_before)
         self.memory = max(self.memory, self.peak())
 
-    def drain(self, seconds: float) -> None:
-        """Read what is left in the pipes of a guest that was ended; bounded, for nobody may hold them for ever."""
+    def drain(self, seconds: float, over: int = -1) -> None:
+        """
+        Read what is left in the pipes of a guest that was ended; bounded, for nobody may hold them for ever.
+
+        ``over`` is a descriptor that has something to read as soon as there is no use in waiting.
+        """
         end = time.monotonic() + seconds
         left = {self.box.out: "stdout", self.box.err: "stderr"}
         poller = select.poll()
         for fd in left:
             poller.register(fd, select.POLLIN)
+        if over >= 0:
+            poller.register(over, select.POLLIN)
         while left and time.monotonic() < end:
             for fd, _ in poller.poll(max(0.0, end - time.monotonic()) * 1000):
+                if fd == over:
+                    return
                 if not self._read(left[fd], fd):
                     poller.unregister(fd)
                     del left[fd]
@@ -269,7 +315,7 @@ class Talk:
         dropped = gathered.out.dropped + gathered.err.dropped
         kept = session and self.result is not None and self.reason is None
         out, err = gathered.out.bytes(), gathered.err.bytes()
-        denials = (*map(_denial, records), *collected.denials, *claimed(claims))
+        denials = (*map(denial, records), *collected.denials, *claimed(claims))
         more = max(0, len(denials) - _DENIALS_MAX)
         return Report(
             outcome=Outcome(kind, detail[:2000], number, dropped),
@@ -311,7 +357,7 @@ class Talk:
             if self.result.ending == "exit":
                 return *exited(self.result.exit_code or 0), None
             if self.result.ending == "trap":
-                return _signalled(self.result.trap.removeprefix("signal "))
+                return signalled(self.result.trap.removeprefix("signal "))
             if answer is None:
                 return OutcomeKind.PROTOCOL, "the guest returned without an answer", None, None
             if answer.kind == "exception" and answer.errno == _ENOMEM:
@@ -322,51 +368,8 @@ class Talk:
             return OutcomeKind.CRASHED, "the guest's process ended and nobody saw how", None, None
         status = ended["status"]
         if os.WIFSIGNALED(status):
-            return _signalled(str(os.WTERMSIG(status)))
+            return signalled(str(os.WTERMSIG(status)))
         return *exited(os.WEXITSTATUS(status)), None
-
-
-def _signalled(number: str) -> tuple[OutcomeKind, str, int | None, int | None]:
-    import signal
-
-    if not number.isdecimal() or not 0 < int(number) < 65:
-        return OutcomeKind.PROTOCOL, "the guest ended for a signal that there is not", None, None
-    one = int(number)
-    if one == signal.SIGXCPU:
-        return OutcomeKind.CPU, "", None, one
-    try:
-        name = signal.Signals(one).name
-    except ValueError:
-        name = f"signal {one}"
-    return OutcomeKind.CRASHED, f"it was ended by {name}", None, one
-
-
-#: The kind of power that a refused system call belongs to; whatever is not listed is the kernel's own.
-_CAPABILITIES = {
-    "net": ("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto"),
-    "process": (
-        "execve", "execveat", "fork", "vfork", "clone", "clone3", "kill", "tkill", "tgkill", "rt_sigqueueinfo",
-        "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal", "pidfd_getfd", "ptrace", "process_vm_readv",
-        "process_vm_writev", "setsid", "setpgid", "prlimit64",
-    ),
-    "fs": (
-        "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes",
-        "utimensat", "futimesat", "mount", "umount2", "mknod", "mknodat", "setxattr", "lsetxattr", "fsetxattr",
-        "getxattr", "lgetxattr", "fgetxattr", "open_by_handle_at", "name_to_handle_at", "chroot", "pivot_root",
-    ),
-}  # fmt: skip
-_CAPABILITY_OF = {name: capability for capability, names in _CAPABILITIES.items() for name in names}
-
-
-def _denial(record: dict[str, Any]) -> Denial:
-    return Denial(
-        capability=_CAPABILITY_OF.get(record["operation"], "kernel"),
-        operation=record["operation"],
-        target=record["target"],
-        code=DenialCode.SYSCALL,
-        layer="seccomp",
-        count=record["count"],
-    )
 
 
 def invoke_head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:

@@ -230,12 +230,13 @@ class WorkerBackend(Backend):
         stdin = worker_process.sealed(request.stdin) if request.stdin else -1
         # The folder is on the caller's disk, where nothing else bounds it.
         talk.watch = Watch(worker, request.limits)
+        grace = talk.cancel_grace_s = request.limits.grace_s
         self._talks.add(talk)
         try:
             if self._closed:
                 raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
             head = invoke_head(worker.next_id(), request, "execute" if session else "run", session, code)
-            await talk.run(head, code, (stdin,) if stdin >= 0 else ())
+            await talk.run(head, code, (stdin,) if stdin >= 0 else (), grace)
         finally:
             self._talks.discard(talk)
             if stdin >= 0:
@@ -244,6 +245,10 @@ class WorkerBackend(Backend):
             # It has closed its end, most often by ending: what it ends with is worth a moment.
             await self._waiting.call(partial(worker.wait, _LAST_S))
         if not session or talk.gone or talk.reason is not None:
+            if talk.asked:
+                # What it started was asked too, and may take as long to end.
+                worker.dismiss()
+                await self._waiting.call(partial(talk.drain, talk.rest_s(), worker.keeper_fd))
             await self._waiting.call(worker.finish)
             await self._waiting.call(partial(talk.drain, _DRAIN_S))
         return talk.report(
@@ -302,9 +307,9 @@ class WorkerBackend(Backend):
             self._kinds[kind][1].extend(ready)
 
     def cancel_all(self) -> None:
-        """End every run in progress; each returns a result with the outcome ``cancelled``."""
+        """End every run in progress, in its grace; each returns a result with the outcome ``cancelled``."""
         for talk in list(self._talks):
-            talk.end(OutcomeKind.CANCELLED)
+            talk.cancel()
 
     def guest_pids(self) -> list[int]:
         """Processes of ours that are alive: keepers, and workers as far as they are known."""
@@ -312,7 +317,7 @@ class WorkerBackend(Backend):
             return [pid for one in self._live for pid in (one.keeper.pid, one.pid) if pid]
 
     async def aclose(self) -> None:
-        """End every worker and remove their folders."""
+        """End every worker, at once, and remove their folders."""
         with self._lock:
             self._closed = True
             kinds = list(self._kinds.values())

@@ -7,10 +7,12 @@ from __future__ import annotations
 import importlib.resources
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux import memory, procs
@@ -84,7 +86,7 @@ class Worker(Box):
     """
     A box with a keeper.  ``folder`` is its own; ``base`` is its memory when it was ready.
 
-    :meth:`kill` is an order and does not wait; :meth:`finish` does.
+    :meth:`ask_to_end` and :meth:`kill` are orders and do not wait; :meth:`finish` does.
     """
 
     def __init__(self, name: str, folder: str, waiting: Waiting, parts: _Parts) -> None:
@@ -96,6 +98,27 @@ class Worker(Box):
         self._control = parts.control
         self._lock = threading.Lock()
         self._finished = False
+        self._ends = 0.0
+
+    @property
+    def keeper_fd(self) -> int:
+        """A descriptor that has something to read as soon as the keeper has seen to the end of everything."""
+        return self._control.fileno()
+
+    def ask_to_end(self, grace_s: float) -> None:
+        """Have the keeper send ``SIGTERM`` to all that came of the worker, and end it after ``grace_s`` seconds."""
+        self._ends = time.monotonic() + grace_s
+        try:
+            datagrams.send(self._control, {"grace": grace_s})
+        except OSError:
+            self.kill()
+
+    def dismiss(self) -> None:
+        """Let a worker that waits for more to do end by itself."""
+        try:
+            self.talk.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
 
     def kill(self) -> None:
         """End the worker now, and have its keeper end whatever came of it.  Callable from any thread."""
@@ -107,11 +130,18 @@ class Worker(Box):
             pass
 
     def finish(self) -> None:
-        """See to the end of the worker and of everything that came of it.  Blocks for that; idempotent."""
+        """
+        See to the end of the worker and of everything that came of it.  Idempotent.
+
+        Blocks for that, and for what is left of the grace where it was asked to end.
+        """
         with self._lock:
             if self._finished:
                 return
             self._finished = True
+            poller = select.poll()
+            poller.register(self._control, select.POLLIN)
+            poller.poll(max(0.0, self._ends - time.monotonic()) * 1000)
             self.kill()
             try:
                 self._control.settimeout(_KEEPER_S)
