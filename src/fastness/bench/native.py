@@ -70,6 +70,8 @@ AT_LEAST = frozenset(
 POOL = 3
 #: Seconds between two runs from a pool, which another guest is made ready in.
 _GAP_S = 0.005
+#: Seconds without a run after which nothing that the kernel keeps ready for the next one is still there.
+_REST_S = 0.1
 #: Seconds in which whatever the last measurement has left to do is done.
 _SETTLE_S = 0.1
 _BARE = "bare python3 -I -S"
@@ -197,8 +199,9 @@ def _plain(tier: str, quick: bool) -> Iterator[Row]:
             "blocking": sampler(lambda: demand.run(_CODE)),
             "pool": sampler(lambda: pooled.run(_CODE), _GAP_S),
             "busy": sampler(lambda: pooled.run(_CODE)),
+            "rested": sampler(lambda: demand.run(_CODE), _REST_S),
         }
-        found = taken_in_turn(samplers, 3 if quick else 10, 10 if quick else 30)
+        found = taken_in_turn(samplers, 3 if quick else 10, 10 if quick else 25)
     bare = median(found["bare"])
     yield Row(name=f"{_BARE}, beside {tier}", value=bare, p99=percentile(found["bare"], 0.99))
     for name, label in (
@@ -207,7 +210,8 @@ def _plain(tier: str, quick: bool) -> Iterator[Row]:
         ("pool", f"{tier}, from a pool"),
     ):
         yield _against(promised(label, None), found[name], bare, _BARE)
-    yield replace(_against(Row(name=f"{tier}, from a pool, back to back"), found["busy"], bare, _BARE), judged=None)
+    for name, label in (("busy", "from a pool, back to back"), ("rested", "on demand, blocking, after a pause")):
+        yield replace(_against(Row(name=f"{tier}, {label}"), found[name], bare, _BARE), judged=None)
     spread = percentile(found["blocking"], 0.99) / median(found["blocking"])
     yield promised(f"{tier}, p99 in times p50", spread, unit="", ratio=spread, against="on demand, blocking, p50")
 

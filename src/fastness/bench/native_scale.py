@@ -194,7 +194,7 @@ async def at_once(tier: str, count: int) -> AtOnce:
     """Start ``count`` guests together, each of which sleeps until all should be there."""
     most = 0
     async with AsyncSandbox(tier=tier, pool=0, engines=count, timeout=120) as box:
-        await box.run("1")
+        (await box.run("1")).raise_for_outcome()
 
         async def watch() -> None:
             nonlocal most
