@@ -31,6 +31,7 @@ _talk: list[socket.socket] = []
 _request = [b""]
 _answers: list[bytes] = []
 _folder = ["/work"]
+_seeded: list[bool] = []
 
 
 def _send(kind: int, head: dict[str, object], blob: bytes = b"") -> None:
@@ -172,7 +173,9 @@ def _turn(head: dict[str, object], blob: bytes) -> None:
         asked["env"] = head["env"]
     if session:
         asked["session"] = True
-    if head.get("seed") is not None:
+    if head.get("seed") is not None and not _seeded:
+        # Once: a session draws on from one execute to the next.
+        _seeded.append(True)
         _reseed(head["seed"])
     text = json.dumps(asked).encode() if asked else b""
     code = blob[: head.get("code_len", 0)]
