@@ -1,5 +1,5 @@
 """
-Every shipped attack against the wasm tier of this machine, each with its control.
+Every shipped attack against the tiers of this machine, each with its control.
 """
 
 from __future__ import annotations
@@ -15,40 +15,61 @@ from fastness.attack.model import Attack, Verdict
 
 pytestmark = pytest.mark.attack
 
-ATTACKS = [attack for attack in registry.load() if "wasm" in attack.tiers]
+NEEDS = {
+    "wasm": ("python guest", "javascript guest"),
+    "worker": ("worker tier",),
+    "confined": ("confined tier",),
+    "isolated": ("isolated tier",),
+}
+#: What a probe observes from the kernel's side instead.
+OBSERVED = {
+    "wasm": {
+        fastness.Guarantee.NO_NEW_PRIVS,
+        fastness.Guarantee.NO_PRIVILEGE,
+        fastness.Guarantee.SYSCALL_FILTERED,
+        fastness.Guarantee.NO_SYSCALLS,
+    },
+    "confined": {fastness.Guarantee.NO_NEW_PRIVS},
+}
+ATTACKS = [attack for attack in registry.load() if not attack.id.startswith("test.")]
+CASES = [(tier, attack) for tier in NEEDS for attack in ATTACKS if tier in attack.tiers]
 
 
 @pytest.fixture(scope="module")
-def attacked() -> Iterator[fastness.Sandbox]:
-    """One sandbox for all: what one attack leaves behind would show in the next."""
-    house.require("python guest")
-    house.require("javascript guest")
-    with fastness.Sandbox(tier="wasm") as box:
-        box.run("pass")
-        yield box
+def boxes() -> Iterator[dict[str, fastness.Sandbox]]:
+    """One sandbox of a tier for all its attacks: what one attack leaves behind would show in the next."""
+    made: dict[str, fastness.Sandbox] = {}
+    yield made
+    for box in made.values():
+        box.close()
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=[attack.id for attack in ATTACKS])
-def test_attack(attack: Attack, attacked: fastness.Sandbox) -> None:
+def box_of(tier: str, boxes: dict[str, fastness.Sandbox]) -> fastness.Sandbox:
+    if tier not in boxes:
+        for component in NEEDS[tier]:
+            house.require(component)
+        boxes[tier] = fastness.Sandbox(tier=tier)
+        boxes[tier].run("pass")
+    return boxes[tier]
+
+
+@pytest.mark.parametrize(("tier", "attack"), CASES, ids=[f"{tier}-{attack.id}" for tier, attack in CASES])
+def test_attack(tier: str, attack: Attack, boxes: dict[str, fastness.Sandbox]) -> None:
     """Inside the tier it has no effect, for the stated reason; where nothing stops it, it has."""
-    (outcome,) = runner.run([attack], "wasm", attacked)
+    (outcome,) = runner.run([attack], tier, box_of(tier, boxes))
     if outcome.verdict is Verdict.SKIPPED:
         pytest.skip(outcome.detail)
     assert outcome.verdict is Verdict.HELD, f"{outcome.detail}; inside: {outcome.seen}; control: {outcome.control}"
 
 
-def test_the_machine_still_works(attacked: fastness.Sandbox) -> None:
+@pytest.mark.parametrize("tier", NEEDS)
+def test_the_machine_still_works(tier: str, boxes: dict[str, fastness.Sandbox]) -> None:
     """After all of them the same sandbox serves an ordinary run."""
-    assert attacked.run("print(6 * 7)").stdout == "42\n"
+    assert box_of(tier, boxes).run("print(6 * 7)").stdout == "42\n"
 
 
-def test_every_guarantee_of_the_tier_is_attacked_or_observed() -> None:
+@pytest.mark.parametrize("tier", NEEDS)
+def test_every_guarantee_of_the_tier_is_attacked_or_observed(tier: str) -> None:
     """A promise that no attack tests is one that a probe observes from the kernel's side instead."""
-    observed = {
-        fastness.Guarantee.NO_NEW_PRIVS,
-        fastness.Guarantee.NO_PRIVILEGE,
-        fastness.Guarantee.SYSCALL_FILTERED,
-        fastness.Guarantee.NO_SYSCALLS,
-    }
-    attacked = {attack.claim.guarantee for attack in ATTACKS}
-    assert fastness.Tier.WASM.guarantees - attacked <= observed
+    attacked = {attack.claim.guarantee for attack in ATTACKS if tier in attack.tiers}
+    assert fastness.Tier(tier).guarantees - attacked <= OBSERVED.get(tier, set())

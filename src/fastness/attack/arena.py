@@ -4,6 +4,7 @@ What an attack finds: secrets to steal, doors to knock on, and a way in, fresh f
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -189,7 +190,18 @@ class Arena:
             process.kill()
             process.wait()
         for folder in (self.folder, *self._folders):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, with whatever programs have left in it: also folders that nobody may enter."""
+    for path, folders, _ in os.walk(folder):
+        for name in folders:
+            inner = os.path.join(path, name)
+            if not os.path.islink(inner):
+                with contextlib.suppress(OSError):  # a control's program may have made it another user's
+                    os.chmod(inner, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _channels(ran: RunResult | Bare) -> Iterable[tuple[str, bytes]]:

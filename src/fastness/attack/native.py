@@ -310,7 +310,8 @@ def alive(mark: str) -> list[int]:
     Those that make each other are never all there at once, so there is none only where none was seen several times.
     """
     end = time.monotonic() + 1.0
-    missed, seen = 0, []
+    missed = 0
+    seen: list[int] = []
     while missed < 4 and time.monotonic() < end:
         left = _with(mark)
         missed, seen = (0, left) if left else (missed + 1, seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from fastness.attack import registry, report, runner
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Outcome, Skip, Verdict
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Outcome, Skip, Verdict, refused
 from fastness.errors import BackendError, ConfigurationError
 from fastness.runs import Denial, DenialCode, OutcomeKind, RunResult
 from fastness.runs import Outcome as RunOutcome
@@ -230,3 +231,47 @@ def test_selecting_what_does_not_exist_is_an_error() -> None:
     """A misspelt name must not pass as `all held`."""
     with pytest.raises(ConfigurationError, match="--only"):
         registry.select(("no-such-family",))
+
+
+def _native(kind: OutcomeKind = OutcomeKind.OK, *rows: Denial, number: int | None = None) -> RunResult:
+    outcome = RunOutcome(kind, signal=number)
+    return RunResult(outcome=outcome, denials=rows, layers={"FS_CONFINED": "mountns+seccomp"})
+
+
+def _row(operation: str, layer: str = "seccomp") -> Denial:
+    return Denial(capability="kernel", operation=operation, target="", code=DenialCode.SYSCALL, layer=layer)
+
+
+def test_refused_calls_are_told_by_name() -> None:
+    """A row of another call, or of another layer, is not the one that was stated."""
+    wanted = refused("bpf", "keyctl")
+    assert runner.explain(Effect(False, "", _native(OutcomeKind.OK, _row("bpf"))), wanted) == ("", "seccomp: bpf")
+    for rows in ((), (_row("mount"),), (_row("bpf", "wasi"),)):
+        wrong, _ = runner.explain(Effect(False, "", _native(OutcomeKind.OK, *rows)), wanted)
+        assert "for bpf or keyctl" in wrong
+
+
+def test_an_attempt_made_in_two_ways_is_stopped_in_both() -> None:
+    """The second result is held to what was stated as the first is."""
+    good, bad = _native(OutcomeKind.OK, _row("bpf")), _native()
+    assert not runner.explain(Effect(False, "", good, (good,)), refused("bpf"))[0]
+    assert runner.explain(Effect(False, "", good, (bad,)), refused("bpf"))[0]
+
+
+def test_a_process_that_the_filter_ended() -> None:
+    """Only the signal of the filter shows that; a crash of another kind shows nothing."""
+    wanted = Expect(Layer.KILLED, outcomes=("crashed",))
+    assert not runner.explain(Effect(False, "", _native(OutcomeKind.CRASHED, number=signal.SIGSYS)), wanted)[0]
+    assert runner.explain(Effect(False, "", _native(OutcomeKind.CRASHED, number=signal.SIGSEGV)), wanted)[0]
+
+
+def test_walls_without_a_record_must_have_been_there() -> None:
+    """A run whose layers do not name the wall was not stopped by it."""
+    assert not runner.explain(Effect(False, "", _native()), Expect(Layer.NAMESPACE))[0]
+    assert "landlock" in runner.explain(Effect(False, "", _native()), Expect(Layer.LANDLOCK))[0]
+
+
+def test_calls_go_with_a_code() -> None:
+    """Calls are looked for in rows, so a layer without rows cannot name any."""
+    with pytest.raises(ValueError, match="calls"):
+        Expect(Layer.LANDLOCK, calls=("open",))

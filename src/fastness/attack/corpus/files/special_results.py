@@ -69,7 +69,6 @@ ATTACK = Attack(
     ),
     tiers={
         "wasm": Expect(Layer.HOST),
-        "worker": Expect(Layer.HOST),
         "confined": Expect(Layer.HOST),
         "isolated": Expect(Layer.HOST),
     },

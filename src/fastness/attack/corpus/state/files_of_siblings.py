@@ -21,7 +21,7 @@ CODE = """
 import os
 
 folder = os.path.dirname(os.getcwd())
-looked = [FOLDER, f'/proc/{NUMBER}/cwd', f'/proc/{NUMBER}/root/work', f'/proc/{NUMBER}/fd/3']
+looked = [FOLDER, *(f'/proc/{NUMBER}/{name}' for name in ('cwd', 'root', 'fd', 'fd/3'))]
 try:
     looked += [os.path.join(folder, name) for name in os.listdir(folder)]
 except OSError as error:
