@@ -29,7 +29,8 @@ from fastness.bench.rows import Row
 #: Nobody, on every Linux.
 UID = 65534
 _SUFFIX = ", ordinary user"
-_PACKAGES = ("msgspec", "anyio", "packaging", "platformdirs", "numpy", "pandas", "click", "rich")
+#: What this package and its command import.
+_PACKAGES = ("msgspec", "anyio", "packaging", "platformdirs", "click", "rich")
 _LONGEST_S = 900.0
 #: Characters of a note: what is told in full for root need not be told twice.
 _NOTE = 120
@@ -37,18 +38,18 @@ _NOTE = 120
 Part = Callable[[bool], Iterator[Row]]
 
 
-def both(part: Part) -> Part:
-    """``part`` as this user and, where this user is root, as an ordinary one too."""
+def both(part: Part, *packages: str) -> Part:
+    """``part`` as this user and, where this user is root, as an ordinary one too, who needs ``packages`` for it."""
 
     def measured(quick: bool) -> Iterator[Row]:
         yield from part(quick)
         if os.geteuid() == 0:
-            yield from rows(part.__module__, part.__name__, quick)
+            yield from rows(part.__module__, part.__name__, quick, packages)
 
     return measured
 
 
-def rows(module: str, name: str, quick: bool) -> Iterator[Row]:
+def rows(module: str, name: str, quick: bool, packages: tuple[str, ...] = ()) -> Iterator[Row]:
     """The rows of a part as user nobody; one row that says why where that cannot be."""
     label = f"{name}{_SUFFIX}"
     interpreter = _interpreter()
@@ -57,7 +58,7 @@ def rows(module: str, name: str, quick: bool) -> Iterator[Row]:
         return
     with tempfile.TemporaryDirectory(prefix="fastness-bench-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103  # what is in it is a copy of public packages
-        python = make_environment(Path(folder, "environment"), interpreter)
+        python = make_environment(Path(folder, "environment"), interpreter, packages)
         for own in ("home", "work"):
             os.mkdir(f"{folder}/{own}", 0o700)
             os.chown(f"{folder}/{own}", UID, UID)
@@ -102,23 +103,27 @@ def _may_enter(path: str) -> bool:
     return all(os.stat(each).st_mode & 0o001 for each in (path, *map(str, Path(path).parents)))
 
 
-def make_environment(folder: Path, interpreter: str) -> str:
-    """A virtual environment (PEP 405) of ``interpreter`` with a copy of what is needed; returns its interpreter."""
+def make_environment(folder: Path, interpreter: str, packages: tuple[str, ...] = ()) -> str:
+    """
+    Make a virtual environment (PEP 405) of ``interpreter`` that has this package, what it needs, and ``packages``.
+
+    All are copies.  Returns the environment's interpreter.
+    """
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     python = folder / "bin" / "python3"
     python.parent.mkdir(parents=True)
     python.symlink_to(os.path.realpath(interpreter))
     base = os.path.dirname(os.path.realpath(interpreter))
     (folder / "pyvenv.cfg").write_text(f"home = {base}\ninclude-system-site-packages = false\n", "utf-8")
-    copy_packages(folder / "lib" / version / "site-packages")
+    _copy(folder / "lib" / version / "site-packages", (*_PACKAGES, *packages))
     return str(python)
 
 
-def copy_packages(target: Path) -> None:
-    """Copy this package and what it needs, with numpy and pandas where they are installed, to the folder ``target``."""
+def _copy(target: Path, packages: tuple[str, ...]) -> None:
+    """Copy this package and ``packages`` with all that they need, as far as they are installed, to ``target``."""
     ours = Path(fastness.__file__).parent
     shutil.copytree(ours, target / "fastness", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in _closure(_PACKAGES):
+    for name in _closure(packages):
         for file in importlib.metadata.distribution(name).files or ():
             if ".." in file.parts or file.is_absolute():
                 # Programs and pages outside the packages.
