@@ -59,6 +59,10 @@ class Waiting(Protocol):
     async def writable(self, sock: socket.socket) -> None:
         """Wait until ``sock`` takes more, or its other end is gone."""
 
+    async def events(self, waiter: select.epoll, seconds: float) -> list[tuple[int, int]]:
+        """What ``waiter`` has to tell, as its ``poll`` does; nothing where it has nothing for so many ``seconds``."""
+        raise NotImplementedError
+
     async def call(self, function: Callable[[], T]) -> T:
         """The result of a function that blocks."""
         raise NotImplementedError
@@ -116,6 +120,17 @@ class LoopWaiting:
         import anyio
 
         await anyio.wait_writable(sock)
+
+    async def events(self, waiter: select.epoll, seconds: float) -> list[tuple[int, int]]:
+        """The waiter is waited for like anything else that can be read."""
+        import anyio
+
+        try:
+            with self.limit(seconds):
+                await anyio.wait_readable(waiter.fileno())
+        except TimeoutError:
+            return []
+        return waiter.poll(0)
 
     async def call(self, function: Callable[[], T]) -> T:
         """On a worker thread."""
@@ -213,6 +228,15 @@ class ThreadWaiting:
     async def writable(self, sock: socket.socket) -> None:
         """Until there is room to write."""
         self._poll(sock, select.POLLOUT)
+
+    async def events(self, waiter: select.epoll, seconds: float) -> list[tuple[int, int]]:
+        """One system call."""
+        limit = self.next_limit()
+        left = seconds if limit is None else min(seconds, limit.ends - time.monotonic())
+        found = waiter.poll(max(left, 0))
+        if not found and limit is not None and time.monotonic() >= limit.ends:
+            raise _Expired(limit)
+        return found
 
     def _poll(self, sock: socket.socket, event: int) -> None:
         poll = select.poll()

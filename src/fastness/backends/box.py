@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: Seconds from birth to ready; far above what is measured, so that only a hang meets it.
 START_S = 20.0
 _CHUNK = 1 << 16
+#: Bytes of an invoke that is sent before its guest is ready.
+_EARLY_CAP = 1 << 15
 
 
 _START = m.Start("python", {})
@@ -59,6 +61,8 @@ class Box:
         self.session = HostSession()
         self.ready: m.Ready = m.Ready()
         self.closed = False
+        #: An invoke that was sent before the guest was ready.
+        self.early: tuple[m.Invoke, bytes] | None = None
         self._open = [out, err]
         self._invoke = 0
 
@@ -73,6 +77,25 @@ class Box:
     def begin(self) -> None:
         """Leave the first word in the conversation before there is a guest, which saves it a wait."""
         self.talk.send(m.encode(_START))
+
+    def send_early(self, message: m.Invoke, blob: bytes, fds: tuple[int, ...] = ()) -> bool:
+        """
+        Leave an invoke in the conversation of a guest that is still giving up its rights; False where it is too large.
+
+        It reads no word before it has given up all of them.
+        """
+        data = m.encode(message, blob)
+        if len(data) > _EARLY_CAP:
+            return False
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            # Far below what a socket holds, so it is taken whole.
+            if self.talk.sendmsg([data], rights) != len(data):
+                raise BoxLost("the guest takes no more")
+        except OSError as error:
+            raise BoxLost(str(error.strerror)) from None
+        self.early = (message, blob)
+        return True
 
     async def send(self, message: m.HostMessage, blob: bytes = b"", fds: tuple[int, ...] = ()) -> None:
         """Send a frame, with descriptors where ``fds`` names any.  Raises BoxLost."""
@@ -292,6 +315,9 @@ async def become_ready(box: Box, confirm: Callable[[Box], None]) -> None:
             # It was sent before there was a guest; saying so here is what the order of the protocol asks for.
             box.session.send(_START)
             box.ready = await box.expect(m.Ready)
+            if box.early is not None:
+                # As above: it is on its way already.
+                box.session.send(*box.early)
     except TimeoutError:
         raise BackendError("starting a guest", f"not ready after {START_S:g} s", "see the machine's load") from None
     except GuestProtocolError as error:

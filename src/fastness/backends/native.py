@@ -34,6 +34,7 @@ from fastness.runner.collect import Collected, collect
 from fastness.runs import OutcomeKind, RunRequest
 from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
 from fastness.waiting import Slots, ThreadWaiting, Waiting
+from fastness.wire import messages as m
 
 #: Guests of one sandbox at once, where nobody says otherwise.
 _DEFAULT_GUESTS = 64
@@ -175,14 +176,14 @@ class NativeBackend(Backend):
         if request.image is not None:
             raise ConfigurationError("image", request.image, "the tier container")
 
-    async def _take(self, family: Family, request: RunRequest) -> Guest:
+    async def _take(self, family: Family, request: RunRequest, staged: Staged | None = None) -> Guest:
         """A guest with the request's limits, for a family that is held; :meth:`done` gives back what this takes."""
         try:
             if self._slots is None:
                 self._slots = self._waiting.slots(self._limit)
             await self._slots.acquire()
             try:
-                return await self._living(family, request)
+                return await self._living(family, request, staged)
             except BaseException:
                 self._slots.release()
                 raise
@@ -190,15 +191,23 @@ class NativeBackend(Backend):
             self._let_go(family)
             raise
 
-    async def _living(self, family: Family, request: RunRequest) -> Guest:
+    async def _living(self, family: Family, request: RunRequest, staged: Staged | None) -> Guest:
         key = self.key(request)
+
+        def early(guest: Guest) -> None:
+            native_limits.bound(self.tier, guest, request)
+            if staged is not None and not self._closed and self._fill_small(guest, staged):
+                self._tell_early(guest, request)
+
         for _ in range(_TRIES):
             try:
-                guest = family.take_ready(key) or await family.make(key)
+                guest = family.take_ready(key) or await family.make(key, early=early)
             except BackendError as error:
                 from fastness.backends import native_gaps
 
                 raise native_gaps.refused(self.tier, error) from None
+            if guest.box.early is not None:
+                return guest
             try:
                 native_limits.bound(self.tier, guest, request)
             except BoxLost:
@@ -228,7 +237,7 @@ class NativeBackend(Backend):
         began = time.monotonic()
         with self._waiting.limit(left(request, began)):
             family = self.family(request, hold=True)
-            guest = await self._take(family, request)
+            guest = await self._take(family, request, staged)
         try:
             whole, request = request, until(request, began)
             report = await self._run(guest, request, staged, sink, time.monotonic() - began)
@@ -241,7 +250,8 @@ class NativeBackend(Backend):
             self.done(family, guest)
 
     async def _run(self, guest: Guest, request: RunRequest, staged: Staged, sink: Sink | None, queued: float) -> Report:
-        await self.fill(guest, staged)
+        if guest.box.early is None:
+            await self.fill(guest, staged)
         talk = Talk(guest.box, request, sink)
         return await self.talk(guest, talk, request, staged, "run", 0, queued)
 
@@ -250,14 +260,15 @@ class NativeBackend(Backend):
     ) -> Report:
         """One invoke from its head to its report; the guest of a run has ended after it."""
         box = guest.box
-        code, environment = (request.code or "").encode(), request
-        grace = 0.0
-        if request.runtime == "command":
-            assert request.command is not None
-            code, grace = encode_command(request.command), request.limits.grace_s
-            merged = {**native_config.command_environment(), **request.env}
-            environment = msgspec.structs.replace(request, env=merged)
-        stdin = _memory_file(request.stdin) if request.stdin else -1
+        grace = request.limits.grace_s if request.runtime == "command" else 0.0
+        sent = not session and box.early is not None
+        stdin = -1
+        if sent:
+            assert box.early is not None
+            head, code = box.early
+        else:
+            head, code = _invoke(guest, request, operation, session)
+            stdin = _memory_file(request.stdin) if request.stdin else -1
         talk.bystander = guest.zygote
         if self.tier is Tier.CONFINED:
             talk.watch = Watch(box, request.limits)
@@ -270,8 +281,7 @@ class NativeBackend(Backend):
         try:
             if self._closed:
                 raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
-            head = invoke_head(box.next_id(), environment, operation, session, code)
-            await talk.run(head, code, (stdin,) if stdin >= 0 else (), grace)
+            await talk.run(head, code, (stdin,) if stdin >= 0 else (), grace, sent=sent)
         finally:
             self._talks.discard(talk)
             if stdin >= 0:
@@ -299,20 +309,28 @@ class NativeBackend(Backend):
 
     async def fill(self, guest: Guest, staged: Staged) -> None:
         """Put the run's files into the guest's work folder.  Raises StagingError."""
-        if not staged.files and staged.project is None:
-            return
-        box, uid = guest.box, guest.uid
+        if not self._fill_small(guest, staged):
+            await self._waiting.call(partial(_fill, guest, staged))
 
-        def fill() -> None:
-            if staged.project is not None:
-                filling.fill(staged.project, box.work, uid=uid, gid=uid, files=staged.files)
-            else:
-                filling.fill_files(staged.files, box.work, uid=uid, gid=uid)
+    @staticmethod
+    def _fill_small(guest: Guest, staged: Staged) -> bool:
+        """Put them there now where that takes no time; False where it may, and then nothing was done."""
+        if staged.project is not None or sum(map(len, staged.files.values())) >= _INLINE:
+            return False
+        if staged.files:
+            _fill(guest, staged)
+        return True
 
-        if staged.project is None and sum(map(len, staged.files.values())) < _INLINE:
-            fill()
-        else:
-            await self._waiting.call(fill)
+    @staticmethod
+    def _tell_early(guest: Guest, request: RunRequest) -> None:
+        """Leave the run's invoke with a guest that is not ready yet, unless it is large."""
+        head, code = _invoke(guest, request, "run", 0)
+        stdin = _memory_file(request.stdin) if request.stdin else -1
+        try:
+            guest.box.send_early(head, code, (stdin,) if stdin >= 0 else ())
+        finally:
+            if stdin >= 0:
+                os.close(stdin)
 
     async def _ended(self, guest: Guest) -> dict[str, Any] | None:
         """How the kernel says that the guest's process ended, once its zygote has told it."""
@@ -396,6 +414,23 @@ class NativeBackend(Backend):
                 stock.close()
 
         await self._waiting.call(end)
+
+
+def _fill(guest: Guest, staged: Staged) -> None:
+    if staged.project is not None:
+        filling.fill(staged.project, guest.box.work, uid=guest.uid, gid=guest.uid, files=staged.files)
+    else:
+        filling.fill_files(staged.files, guest.box.work, uid=guest.uid, gid=guest.uid)
+
+
+def _invoke(guest: Guest, request: RunRequest, operation: str, session: int) -> tuple[m.Invoke, bytes]:
+    """The head of an invoke and its blob."""
+    code = (request.code or "").encode()
+    if request.runtime == "command":
+        assert request.command is not None
+        code = encode_command(request.command)
+        request = msgspec.structs.replace(request, env={**native_config.command_environment(), **request.env})
+    return invoke_head(guest.box.next_id(), request, operation, session, code), code
 
 
 def _write_all(fd: int, content: bytes) -> None:

@@ -12,6 +12,7 @@ import resource
 import socket
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from fastness.backends.zygote_process import ZygoteProcess
 from fastness.errors import BackendError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fastness._linux.cgroup_slot import Slot, Slots
     from fastness.waiting import Waiting
 
@@ -43,6 +42,9 @@ _names_lock = threading.Lock()
 def _name() -> str:
     with _names_lock:
         return f"b{next(_names)}"
+
+
+Early = Callable[["Guest"], None]
 
 
 class Guest:
@@ -193,20 +195,29 @@ class Family:
 
     # guests
 
-    async def make(self, key: Size, waiting: Waiting | None = None, *, ahead: bool = False) -> Guest:
-        """A new guest whose tree holds ``key`` bytes and files.  Raises BackendError, ConfigurationError."""
+    async def make(
+        self, key: Size, waiting: Waiting | None = None, *, ahead: bool = False, early: Early | None = None
+    ) -> Guest:
+        """
+        A new guest whose tree holds ``key`` bytes and files.
+
+        ``early`` is called with it once it is in its control group, while it gives up its rights: the time for its
+        limits and its first work.  Raises BackendError, ConfigurationError.
+        """
         waiting = waiting or self._waiting
         for attempt in range(3):
             zygote = await self.zygote(waiting)
             try:
-                return await self._make(zygote, key, waiting, ahead)
+                return await self._make(zygote, key, waiting, ahead, early)
             except BoxLost as lost:
                 # A zygote that has just ended takes the guest with it; a new one is worth two more tries.
                 if attempt == 2 or zygote.alive:
                     raise BackendError("starting a guest", lost, "run: fastness doctor") from None
         raise AssertionError
 
-    async def _make(self, zygote: ZygoteProcess, key: Size, waiting: Waiting, ahead: bool) -> Guest:
+    async def _make(
+        self, zygote: ZygoteProcess, key: Size, waiting: Waiting, ahead: bool, early: Early | None
+    ) -> Guest:
         name = _name()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         out, out_end = os.pipe2(os.O_CLOEXEC)
@@ -243,11 +254,14 @@ class Family:
                     except ProcessLookupError:
                         pass  # it has ended, and what it said of that is to be heard next
 
+                if not zygote.base[0]:
+                    # All that are born of one zygote take the same before they are told anything.
+                    zygote.base = box.memory()
+                guest.base = zygote.base
+                if early is not None:
+                    early(guest)
+
             await become_ready(box, confirm)
-            if not zygote.base[0]:
-                # All that are born of one zygote take the same before they are told anything.
-                zygote.base = box.memory()
-            guest.base = zygote.base
             return guest
         except BaseException as error:
             if ends:

@@ -61,6 +61,8 @@ class Talk:
         self.gathered = Gathered(request)
         self._output_left = request.limits.output_total_bytes
         self._written = {"stdout": 0, "stderr": 0}
+        #: Whether the last look into each pipe found anything.
+        self._more = {box.out: False, box.err: False}
         self.reason: tuple[OutcomeKind, str] | None = None
         self.result: m.Result | None = None
         self.payload = b""
@@ -117,9 +119,11 @@ class Talk:
         self._asked_to_end = time.monotonic() + grace_s
         self.box.ask_to_end(grace_s)
 
-    async def run(self, head: m.Invoke, blob: bytes, fds: tuple[int, ...] = (), grace_s: float = 0.0) -> None:
+    async def run(
+        self, head: m.Invoke, blob: bytes, fds: tuple[int, ...] = (), grace_s: float = 0.0, *, sent: bool = False
+    ) -> None:
         """
-        Send the invoke and take everything in until its result has come or the guest is gone.
+        Send the invoke, unless it was ``sent``, and take everything in until its result has come or the guest is gone.
 
         With ``grace_s`` a guest that is out of time is asked to end first.  Raises CallbackRaised; what a cancelled
         task leaves is an ended guest.
@@ -135,7 +139,8 @@ class Talk:
             self.began = time.monotonic()
             self._cpu_before = self.clock()
             try:
-                await box.send(head, blob, fds)
+                if not sent:
+                    await box.send(head, blob, fds)
                 await self._take(waiter, grace_s)
             except BoxLost:
                 self.gone = True
@@ -166,14 +171,14 @@ class Talk:
     async def _take(self, waiter: select.epoll, grace_s: float) -> None:
         box = self.box
         talk, process = box.talk.fileno(), box.process
+        # What came while the guest became ready was taken in with that, and no descriptor tells of it any more.
+        while (found := box.next_message()) is not None:
+            if self._heard(*found):
+                return
         while True:
-            events = waiter.poll(0)
+            events = await box.waiting.events(waiter, self._patience())
             if not events:
-                try:
-                    with box.waiting.limit(self._patience()):
-                        await box.waiting.readable(waiter)  # type: ignore[arg-type]  # it has a fileno, which is all that is used
-                except TimeoutError:
-                    self._look(grace_s)
+                self._look(grace_s)
                 continue
             ready = {fd for fd, _ in events}
             for name, fd in (("stdout", box.out), ("stderr", box.err)):
@@ -181,15 +186,13 @@ class Talk:
                     waiter.unregister(fd)
             if self.bystander is not None and self.bystander.control_fd in ready and not self.bystander.pump():
                 waiter.unregister(self.bystander.control_fd)
-            if talk in ready:
+            if talk in ready or process in ready:
+                # What a guest said before it ended is still in the socket and the pipes.
                 while (found := box.next_message()) is not None:
                     if self._heard(*found):
                         return
             if process in ready:
-                # What it said before it ended is still in the socket and the pipes.
-                while (found := box.next_message()) is not None:
-                    if self._heard(*found):
-                        return
+                raise BoxLost("the guest has ended")
             if time.monotonic() - self.began > self.request.limits.wall_s:
                 self._look(grace_s)
 
@@ -198,6 +201,7 @@ class Talk:
         if isinstance(message, m.Result):
             self.result = message
             self.payload = blob[message.stdout_len + message.stderr_len :][: message.payload_len]
+            self._read_on()
             return True
         if isinstance(message, m.Event) and message.name == "claims":
             self.claims += blob[: _CLAIMS_CAP - len(self.claims)]
@@ -209,7 +213,9 @@ class Talk:
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
+            self._more[fd] = False
             return True
+        self._more[fd] = bool(data)
         if not data:
             return False
         if len(data) > self._output_left:
@@ -220,6 +226,12 @@ class Talk:
         self._written[name] += len(data)
         self.gathered.output(name, data, self.sink)
         return True
+
+    def _read_on(self) -> None:
+        """Take in what was written before the result; it may have come after the last look."""
+        for name, fd in (("stdout", self.box.out), ("stderr", self.box.err)):
+            while self._read(name, fd) and self._more[fd]:
+                pass
 
     # time
 

@@ -34,9 +34,9 @@ _folder = ["/work"]
 _seeded: list[bool] = []
 
 
-def _send(kind: int, head: dict[str, object], blob: bytes = b"") -> None:
+def _frame(kind: int, head: dict[str, object], blob: bytes = b"") -> bytes:
     text = json.dumps(head).encode()
-    _talk[0].sendall(_HEADER.pack(1, kind, 0, len(text), len(blob)) + text + blob)
+    return _HEADER.pack(1, kind, 0, len(text), len(blob)) + text + blob
 
 
 def _receive_exactly(size: int, parts: list[bytes], fds: list[int] | None = None) -> None:
@@ -148,17 +148,22 @@ def serve(
     os.environ["TMPDIR"] = temporary
     # The interpreter has reseeded its own generator at the fork.
     _reseed_numpy(None)
-    _send(_HELLO, {"protocol": 1, "guest": "python"})
     if ahead:
         # One that is made ahead has the time to touch now what it will need then.
         _rehearse()
     gc.enable()
-    while True:
-        kind, head, blob = _receive()
-        if kind == _START:
-            _send(_READY, {"layers": layers, "gaps": gaps})
-        elif kind == _INVOKE:
-            _turn(head, blob)
+    # The host's first word was there before this guest was.
+    _receive()
+    _talk[0].sendall(
+        _frame(_HELLO, {"protocol": 1, "guest": "python"}) + _frame(_READY, {"layers": layers, "gaps": gaps})
+    )
+    try:
+        while True:
+            kind, head, blob = _receive()
+            if kind == _INVOKE:
+                _turn(head, blob)
+    except BaseException:  # noqa: BLE001  # user code broke this too, and a traceback would show paths of the host
+        os._exit(1)
 
 
 def _turn(head: dict[str, object], blob: bytes) -> None:
@@ -188,8 +193,5 @@ def _turn(head: dict[str, object], blob: bytes) -> None:
     payload = _answers.pop() if _answers else b""
     _answers.clear()
     state = "kept" if session else "none"
-    _send(
-        _RESULT,
-        {"id": head["id"], "ending": "returned", "payload_len": len(payload), "session_state": state},
-        payload,
-    )
+    result = {"id": head["id"], "ending": "returned", "payload_len": len(payload), "session_state": state}
+    _talk[0].sendall(_frame(_RESULT, result, payload))
