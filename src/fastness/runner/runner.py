@@ -173,7 +173,7 @@ class Runner:
 
     def cancel_all(self) -> None:
         """Ask every run in progress to end."""
-        for backend in self._backends.values():
+        for backend in list(self._backends.values()):
             cancel = getattr(backend, "cancel_all", None)
             if cancel is not None:
                 cancel()
@@ -188,7 +188,8 @@ class Runner:
     async def aclose(self) -> None:
         """End everything; a run after this raises BackendError."""
         self._closed = True
-        for backend in self._backends.values():
+        # Two threads may close, and cancel, at once.
+        for backend in list(self._backends.values()):
             await backend.aclose()
         self._backends.clear()
         self._probes.clear()
