@@ -18,7 +18,7 @@ NEXT = (
     "import os, sys, time\\n"
     "end = time.monotonic() + 3\\n"
     "while time.monotonic() < end:\\n"
-    "    time.sleep(0.01)\\n"
+    "    time.sleep(0.06)\\n"
     "    if os.fork():\\n"
     "        os._exit(0)\\n"
     "    os.setsid()\\n"
