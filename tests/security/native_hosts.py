@@ -130,6 +130,7 @@ HOST = r"""
 import json, sys, threading
 import fastness
 from fastness.backends import box, native, native_family, native_limits, native_talk, zygote_process
+from fastness.runner import filling
 
 wanted = json.loads(sys.argv[1])
 state, tier = wanted["state"], wanted["tier"]
@@ -167,7 +168,7 @@ hook(zygote_process.ZygoteProcess, "start", "zygote ready")
 hook(zygote_process.ZygoteProcess, "request", "guest asked for")
 hook(box.Box, "adopt", "guest born")
 hook(native_limits, "bound", "guest limited")
-hook(native.NativeBackend, "fill", "filled")
+hook(filling, "fill_files", "filled")
 hook(native_talk.Talk, "run", "answered")
 hook(native_talk.Talk, "drain", "draining", first=True)
 hook(native, "collect", "collecting", first=True)

@@ -39,6 +39,7 @@ def killed(caller: native_hosts.Caller, tier: str, state: str, **more: Any) -> d
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("caller", native_hosts.CALLERS)
 @pytest.mark.parametrize("tier", ["confined", "isolated"])
 @pytest.mark.parametrize("state", STATES)

@@ -205,6 +205,9 @@ class NativeBackend(Backend):
             except BackendError as error:
                 from fastness.backends import native_gaps
 
+                if self._closed:
+                    # Whatever it was that failed, it was ended on the way.
+                    raise BackendError("running", "the sandbox was closed meanwhile", "make a new one") from None
                 raise native_gaps.refused(self.tier, error) from None
             if guest.box.early is not None:
                 return guest

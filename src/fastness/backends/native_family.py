@@ -209,9 +209,11 @@ class Family:
             zygote = await self.zygote(waiting)
             try:
                 return await self._make(zygote, key, waiting, ahead, early)
-            except BoxLost as lost:
+            except (BoxLost, BackendError) as lost:
                 # A zygote that has just ended takes the guest with it; a new one is worth two more tries.
-                if attempt == 2 or zygote.alive:
+                if attempt == 2 or zygote.alive or self._retired:
+                    if isinstance(lost, BackendError):
+                        raise
                     raise BackendError("starting a guest", lost, "run: fastness doctor") from None
         raise AssertionError
 
