@@ -39,6 +39,10 @@ def _frame(kind: int, head: dict[str, object], blob: bytes = b"") -> bytes:
     return _HEADER.pack(1, kind, 0, len(text), len(blob)) + text + blob
 
 
+def _send(frames: bytes) -> None:
+    _talk[0].sendall(frames)
+
+
 def _receive_exactly(size: int, parts: list[bytes], fds: list[int] | None = None) -> None:
     while size > 0:
         if fds is None:
@@ -154,9 +158,8 @@ def serve(
     gc.enable()
     # The host's first word was there before this guest was.
     _receive()
-    _talk[0].sendall(
-        _frame(_HELLO, {"protocol": 1, "guest": "python"}) + _frame(_READY, {"layers": layers, "gaps": gaps})
-    )
+    hello = _frame(_HELLO, {"protocol": 1, "guest": "python"})
+    _send(hello + _frame(_READY, {"layers": layers, "gaps": gaps}))
     try:
         while True:
             kind, head, blob = _receive()
@@ -194,4 +197,4 @@ def _turn(head: dict[str, object], blob: bytes) -> None:
     _answers.clear()
     state = "kept" if session else "none"
     result = {"id": head["id"], "ending": "returned", "payload_len": len(payload), "session_state": state}
-    _talk[0].sendall(_frame(_RESULT, result, payload))
+    _send(_frame(_RESULT, result, payload))

@@ -58,15 +58,16 @@ def _serve(config: dict[str, Any]) -> None:
     lock = threading.Lock()
     send = native._send
 
-    def send_whole(*args: Any) -> None:
+    def send_whole(frames: bytes) -> None:
         with lock:
-            send(*args)
+            send(frames)
 
     def tell(operation: str, target: str) -> None:
         # A signal may have come while this thread was sending; the answer has the row too.
         if _begun and lock.acquire(blocking=False):
             try:
-                send(0x46, {"name": "claims"}, native.json.dumps([operation, target]).encode() + b"\n")
+                line = native.json.dumps([operation, target]).encode() + b"\n"
+                send(native._frame(0x46, {"name": "claims"}, line))
             except OSError:
                 pass
             finally:
