@@ -165,7 +165,8 @@ def serve(
             kind, head, blob = _receive()
             if kind == _INVOKE:
                 _turn(head, blob)
-    except BaseException:  # noqa: BLE001  # user code broke this too, and a traceback would show paths of the host
+    finally:
+        # Only where user code broke this too; a traceback would show paths of the host.
         os._exit(1)
 
 
