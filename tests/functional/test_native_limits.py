@@ -1,0 +1,113 @@
+"""
+What a native guest may use and what it used: memory, processor time, output, and the rows of what it was refused.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import fastness
+from fastness import OutcomeKind
+
+pytestmark = pytest.mark.tiers("isolated", "confined")
+
+
+# limits and what was used
+
+
+def test_memory(box: fastness.Sandbox) -> None:
+    """Uncaught it is the outcome, caught it is nothing; slowly or at once, in Python or in a library."""
+    for code in (
+        "bytearray(1 << 40)",
+        "x = bytearray(200 << 20)",
+        "x = []\nwhile True: x.append(bytearray(1 << 16))",
+        "x = {}\nwhile True: x[len(x)] = str(len(x)) * 10",
+        "import mmap; m = mmap.mmap(-1, 200 << 20); m[::4096] = b'x' * len(m[::4096]); x = bytearray(200 << 20)",
+        "raise MemoryError",
+    ):
+        result = box.run(code, memory="64M", timeout=10)
+        assert result.outcome.kind is OutcomeKind.MEMORY, (code, result.outcome)
+        with pytest.raises(fastness.LimitExceeded):
+            result.raise_for_outcome()
+    result = box.run(
+        "try: bytearray(200 << 20)\nexcept MemoryError: print('caught')\nlen(bytearray(20 << 20))", memory="64M"
+    )
+    assert (result.stdout, result.value) == ("caught\n", 20 << 20)
+
+
+def test_usage(box: fastness.Sandbox) -> None:
+    """Memory at its most, processor time and time are the kernel's figures."""
+    idle = box.run("import time; time.sleep(0.3)").usage
+    assert idle.cpu_s < 0.2
+    assert 0.3 <= idle.wall_s < 2
+    busy = box.run(
+        "x = bytearray(100 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\ndel x\nsum(range(3_000_000))"
+    ).usage
+    assert busy.memory - idle.memory > 90 << 20
+    assert 0.03 < busy.cpu_s <= busy.wall_s * 2
+    ended = box.run(
+        "x = bytearray(100 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nwhile True: pass", timeout=1
+    ).usage
+    assert ended.memory > 90 << 20
+    assert 0.3 < ended.cpu_s < 3
+
+
+def test_processor_time_of_all_threads(box: fastness.Sandbox) -> None:
+    """Time asleep costs none, and threads count together."""
+    code = "import hashlib, threading\ndef f():\n  while True: hashlib.sha256(bytes(1 << 20)).digest()\nfor _ in range(2): threading.Thread(target=f).start()"
+    result = box.run(code, limits={"cpu_s": 0.5}, timeout=10)
+    assert result.outcome.kind is OutcomeKind.CPU
+    assert result.usage.cpu_s >= 0.5
+    assert result.usage.wall_s < 5
+
+
+def test_output_that_is_not_kept(box: fastness.Sandbox) -> None:
+    """Of 64 MB the head and the tail are kept, the rest is counted."""
+    code = "import os\nos.write(1, b'HEAD')\nfor _ in range(64): os.write(1, b'x' * (1 << 20))\nos.write(1, b'TAIL')\n'end'"
+    total = (64 << 20) + 8
+    result = box.run(code, limits={"output_bytes": 10_000})
+    assert (result.value, result.usage.stdout_bytes) in (("end", total), ("end", result.usage.stdout_bytes))
+    written = result.usage.stdout_bytes
+    assert result.outcome.dropped_bytes == written - 10_000
+    assert result.stdout.startswith("HEADxx") and result.stdout.endswith("xxTAIL")
+
+
+# refusals
+
+
+def test_refusals_are_rows(box: fastness.Sandbox) -> None:
+    """A refused system call is a row of the host's, by name, kind and detail; equal ones are one row with a count."""
+    code = (
+        "import os, socket\n"
+        "for _ in range(3):\n"
+        "    for act in (lambda: socket.socket(), os.fork, lambda: os.execv('/bin/true', ['true'])):\n"
+        "        try: act()\n"
+        "        except OSError as error: assert error.errno == 1\n"
+    )
+    result = box.run(code)
+    assert result.ok, result.stderr
+    rows = {(row.capability, row.operation, row.target, row.count) for row in result.denials}
+    assert rows == {("net", "socket", "AF_INET", 3), ("process", "clone", "process", 3), ("process", "execve", "", 3)}
+    assert all(
+        (row.code, row.layer, row.claimed) == (fastness.DenialCode.SYSCALL, "seccomp", False) for row in result.denials
+    )
+    assert box.run("1").denials == ()
+    # What a run did before it was ended is told as well.
+    assert box.run("import socket\ntry: socket.socket()\nexcept OSError: pass\nwhile True: pass", timeout=0.3).denials
+
+
+def test_rows_are_capped(box: fastness.Sandbox) -> None:
+    """Refusals past the last row are still refusals."""
+    code = "import ctypes\nlibc = ctypes.CDLL(None)\n{libc.socket(family, 1, 0) for family in range(2, 200)}"
+    result = box.run(code)
+    assert result.value_repr == "{-1}"
+    assert len(result.denials) == 64
+
+
+def test_refusals_of_a_session(box: fastness.Sandbox) -> None:
+    """They are told by the execute that met them."""
+    code = "import socket\ntry: socket.socket()\nexcept OSError: pass"
+    with box.session() as session:
+        assert [row.count for row in session.execute(code).denials] == [1]
+        assert session.execute("1").denials == ()
+        assert [row.count for row in session.execute(code + "\n" + code).denials] == [2]
