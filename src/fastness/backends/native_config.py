@@ -41,7 +41,7 @@ _ENVIRONMENT = {
 }
 _COMMAND_PATH = "/usr/local/bin:/usr/bin:/bin"
 #: Folders of an isolated guest that hide what the machine has by these names.
-_OF_THE_GUEST = ("/work", "/tmp", "/proc", "/dev", "/box", "/etc")  # noqa: S108  # inside
+_OF_THE_GUEST = ("/work", "/tmp", "/proc", "/dev", "/box", "/etc", "/var/tmp", "/var/run")  # noqa: S108  # inside
 #: Where the guest finds what it could not see at its own place.
 _ELSEWHERE = "/packages"
 
