@@ -38,7 +38,8 @@ class Arena:
     One attempt's surroundings.
 
     ``token`` is the secret.  It is in ``secret_file``, in ``home/.ssh/id_ed25519`` and in the environment of this
-    process.  ``mark_file`` is a path of this machine that does not exist yet.  ``box`` is a sandbox in the tier under
+    process.  ``mark_file`` is a path of this machine that does not exist yet, and ``name`` one that no file anywhere
+    has, for what is tried in folders that are not the arena's.  ``box`` is a sandbox in the tier under
     attack and ``outside`` runs programs where nothing stops them.
     """
 
@@ -46,18 +47,22 @@ class Arena:
         self.tier = tier
         self.box = box
         self.token = "canary-" + secrets.token_hex(12)
-        self.folder = Path(
+        self.name = "fastness_attack_" + secrets.token_hex(8)
+        self._above = Path(
             tempfile.mkdtemp(
                 prefix=f"fastness-attack-{os.getpid()}-", dir=_PLACE if os.access(_PLACE, os.W_OK) else None
             )
         )
+        # Folders of the arena are open to everybody where guests have a user of their own.  They are in one that nobody
+        # else may list, under names that nobody can guess, so that no other user puts a link where this one writes.
+        self.folder = self._above / secrets.token_hex(12)
+        self.folder.mkdir(0o700)
         self.home = self.folder / "home"
         self.work = self.folder / "work"
         self.secret_file = self.folder / "secret.txt"
         self.mark_file = self.folder / "mark"
         #: Whether this process is not root's.
         self.ordinary = os.geteuid() != 0
-        self._folders: list[Path] = []
         self._listeners: list[Listener] = []
         self._victims: list[subprocess.Popen[bytes]] = []
         (self.home / ".ssh").mkdir(parents=True)
@@ -66,10 +71,11 @@ class Arena:
         self.secret_file.write_text(self.token)
         if tier in _NATIVE:
             # Guests may have a user of their own: the modes of files must not be what stops them.
-            for path in (self.folder, self.home, self.home / ".ssh", self.work):
-                path.chmod(0o777)
             for path in (self.secret_file, self.home / ".ssh" / "id_ed25519"):
                 path.chmod(0o666)
+            for path in (self.home / ".ssh", self.home, self.work, self.folder):
+                path.chmod(0o777)
+            self._above.chmod(0o711)
         os.environ[VARIABLE] = self.token
         self.outside = Outside(
             self.work, {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), VARIABLE: self.token}
@@ -91,6 +97,7 @@ class Arena:
         return {
             "SECRET_FILE": str(self.secret_file),
             "MARK_FILE": str(self.mark_file),
+            "NAME": self.name,
             "HOME": str(self.home),
             "VARIABLE": VARIABLE,
         }
@@ -146,11 +153,12 @@ class Arena:
             lines.readline()
         return process
 
-    def shared_folder(self) -> Path:
-        """A new folder that everybody may use, and that guests can be given to import from."""
-        folder = Path(tempfile.mkdtemp(prefix=f"fastness-attack-{os.getpid()}-"))
-        self._folders.append(folder)
-        folder.chmod(0o777)
+    def shared_folder(self, mode: int = 0o777) -> Path:
+        """A new folder that everybody may use, as far as ``mode`` says, and that guests can be given to import from."""
+        folder = self._above / secrets.token_hex(12)
+        folder.mkdir(0o700)
+        folder.chmod(mode)
+        self._above.chmod(0o711)
         return folder
 
     # what came of it
@@ -189,8 +197,7 @@ class Arena:
         for process in self._victims:
             process.kill()
             process.wait()
-        for folder in (self.folder, *self._folders):
-            _remove(folder)
+        _remove(self._above)
 
 
 def _remove(folder: Path) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from fastness import runtime
 from fastness._linux.numbers import numbers_of
 from fastness._linux.syscalls import MACHINE
+from fastness.attack import careful
 from fastness.attack.model import Effect, Skip
 
 if TYPE_CHECKING:
@@ -222,10 +223,11 @@ def library(arena: Arena) -> Path:
 
     It is the guests' own where they have a user that is known: then no mode of a file stops them.
     """
-    folder = arena.shared_folder()
+    folder = arena.shared_folder(0o700)
     target = folder / "target.py"
     target.write_text(LIBRARY)
     target.chmod(0o666)
+    folder.chmod(0o777)
     if not arena.ordinary and arena.tier == "confined":
         user = int(arena.run("import os; print(os.getuid())").stdout)
         os.chown(target, user, user)
@@ -235,13 +237,14 @@ def library(arena: Arena) -> Path:
 
 def beside(body: str, target: Path) -> str:
     """A program that knows that file as ``TARGET`` and says where it is, wherever a guest is shown it."""
-    return f"TARGET = {str(target)!r}\n{_FIND}\n{body}"
+    return f"TARGET = {str(target)!r}\nSAYS = {LIBRARY!r}\n{_FIND}\n{body}"
 
 
 _FIND = """
 import glob
 
-TARGET = next(iter(glob.glob('/packages/*/target.py')), TARGET)
+# Not whatever has that name on this machine.
+TARGET = next((each for each in glob.glob('/packages/*/target.py') if open(each).read() == SAYS), TARGET)
 print('FOUND', len(open(TARGET).read()), flush=True)
 """
 
@@ -321,10 +324,11 @@ def alive(mark: str) -> list[int]:
 
 def _with(mark: str) -> list[int]:
     found = []
-    for entry in os.listdir("/proc"):
+    # The newest first: one that does not live for long is still there when it is looked at.
+    for number in sorted((int(entry) for entry in os.listdir("/proc") if entry.isdigit()), reverse=True):
         try:
-            if entry.isdigit() and mark.encode() in Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0"):
-                found.append(int(entry))
+            if mark.encode() in Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0"):
+                found.append(number)
         except OSError:
             pass
     return found
@@ -348,10 +352,7 @@ def left_behind(arena: Arena, text: str) -> int:
     end = time.monotonic() + 10
     while (more := _with(arena.token)) and time.monotonic() < end:
         for pid in more:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            careful.end(pid, arena.token)
     return len(left)
 
 
@@ -362,7 +363,7 @@ def root_program(arena: Arena) -> Path:
     source = shutil.which("id")
     if source is None:
         raise Skip("there is no program that says whose it is")
-    folder = arena.shared_folder()
+    folder = arena.shared_folder(0o755)
     shutil.copyfile(source, folder / "whoami")
     (folder / "whoami").chmod(0o4755)
     return folder

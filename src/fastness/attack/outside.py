@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -91,12 +92,31 @@ class Outside:
             killer = threading.Timer(limit_s, _end, (child.pid, status))
             killer.start()
             try:
-                out, error = child.communicate()
+                out, error = _everything(child)
+                # Not reaped yet, so that nobody else has its number when its group is ended.
+                os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
             finally:
                 killer.cancel()
                 killer.join()
                 _end(child.pid, [])
         return Bare(out, error, None if status else child.returncode, self.folder)
+
+
+def _everything(child: subprocess.Popen[bytes]) -> list[bytes]:
+    """All that it and whatever it started write to the two pipes."""
+    parts: dict[int, list[bytes]] = {pipe.fileno(): [] for pipe in (child.stdout, child.stderr) if pipe is not None}
+    poller = select.poll()
+    for fd in parts:
+        poller.register(fd, select.POLLIN)
+    left = len(parts)
+    while left:
+        for fd, _ in poller.poll():
+            data = os.read(fd, 1 << 16)
+            parts[fd].append(data)
+            if not data:
+                poller.unregister(fd)
+                left -= 1
+    return [b"".join(each) for each in parts.values()]
 
 
 def _end(pid: int, said: list[int | None]) -> None:

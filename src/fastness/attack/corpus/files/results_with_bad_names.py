@@ -4,6 +4,7 @@ Names result files so that a careless collector writes them elsewhere.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from fastness.attack.arena import Arena
@@ -13,11 +14,12 @@ from fastness.tier import Guarantee
 CODE = """
 import os
 
-names = ['../mark', '..\\\\mark', 'a/../../mark', '/mark', 'C:mark', '~', '\\x1b[2J', MARK_FILE.replace('/', '\\\\')]
-for name in names:
+# What exists is never opened, and nobody else has files of this name.
+names = [f'../{NAME}', f'..\\\\{NAME}', f'a/../../{NAME}', f'/{NAME}', f'C:{NAME}', '~', '\\x1b[2J']
+for name in [*names, MARK_FILE.replace('/', '\\\\')]:
     try:
         os.makedirs('a', exist_ok=True)
-        open(name, 'w').write('x')
+        open(name, 'x').write('x')
     except OSError as error:
         print(repr(name), error)
 """
@@ -33,6 +35,9 @@ open(os.path.join(os.getcwd(), name), 'w').write('x')
 def attack(arena: Arena) -> Effect:
     """In the tier; the results are saved as a caller would save them."""
     result = arena.run(arena.python(CODE))
+    if os.path.isfile(left := f"/{arena.name}"):
+        os.unlink(left)
+        return Effect(True, "it made a file in the root folder of this machine", result)
     folder = arena.folder / "saved"
     before = _everything(arena)
     written = result.files.save(folder)

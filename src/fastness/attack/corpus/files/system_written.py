@@ -15,16 +15,21 @@ import json, os, sys
 system = ['/', '/usr', '/usr/lib', '/etc', '/dev', '/bin', '/run', '/var', '/proc', '/sys']
 places = [sys.prefix, os.path.dirname(json.__file__), *system]
 for place in PLACES or places:
-    name = os.path.join(place, 'fastness-attack')
-    for attempt in (lambda: os.close(os.open(name, os.O_WRONLY | os.O_CREAT)), lambda: os.mkdir(name)):
+    name = os.path.join(place, NAME)
+    for attempt, undo in (
+        # Only what is new is made, and only what was made is taken away.
+        (lambda: os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)), os.unlink),
+        (lambda: os.mkdir(name), os.rmdir),
+    ):
         try:
             attempt()
             print('WROTE', name)
-            os.unlink(name) if os.path.isfile(name) else os.rmdir(name)
+            undo(name)
         except OSError as error:
             print(error)
 for path in [] if PLACES else [json.__file__, sys.executable, '/usr/bin/env', '/etc/passwd']:
     try:
+        # Opened as it is, and nothing is written.
         os.close(os.open(path, os.O_WRONLY))
         print('WROTE', path)
     except OSError as error:

@@ -10,7 +10,9 @@ from fastness.attack.model import Attack, Claim, Effect, refused
 from fastness.tier import Guarantee
 
 CODE = """
-told(call('sethostname', b'attacked', 8))
+# The name that it has: where nobody stops this, nothing is changed.
+name = os.uname().nodename.encode()
+told(call('sethostname', name, len(name)))
 """
 
 

@@ -10,8 +10,10 @@ from fastness.attack.model import Attack, Claim, Effect, refused
 from fastness.tier import Guarantee
 
 CODE = """
-made = call('mq_open', b'fastness-attack-%d' % os.getpid(), 0o102, 0o600, None)
-call('mq_unlink', b'fastness-attack-%d' % os.getpid()) if made >= 0 else None
+name = b'fastness-attack-' + os.urandom(8).hex().encode()
+# Only where it is new.
+made = call('mq_open', name, 0o302, 0o600, None)
+call('mq_unlink', name) if made >= 0 else None
 told(made)
 """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import signal
 import time
 
+from fastness.attack import careful
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -14,7 +15,8 @@ from fastness.tier import Guarantee
 CODE = """
 import os, signal, sys
 
-for number in (0, -1, os.getppid(), os.getpid()):
+# Where others can be reached, it stops nobody but itself.
+for number in (0, -1, os.getppid(), os.getpid()) if apart() else (os.getpid(),):
     try:
         os.kill(number, SIGNAL)
     except OSError:
@@ -26,18 +28,18 @@ print('WENT ON')
 def attack(arena: Arena) -> Effect:
     """As a command."""
     began = time.monotonic()
-    result = arena.program(arena.python(CODE, SIGNAL=int(signal.SIGSTOP)), timeout=1, limits={"grace_s": 0.2})
+    program = careful.program(arena, CODE, SIGNAL=int(signal.SIGSTOP))
+    result = arena.program(program, timeout=1, limits={"grace_s": 0.2})
     took = time.monotonic() - began
+    if b"OUTSIDE" in result.stdout_bytes:
+        return Effect(True, "it sees processes of this machine", result)
     after = arena.run("print('SERVED')").stdout_bytes == b"SERVED\n"
     return Effect(took > 5 or not after, f"it took {took:.0f} s, and the next run was served: {after}", result)
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed."""
-    program = arena.python(CODE, SIGNAL=int(signal.SIGSTOP)).replace(
-        "(0, -1, os.getppid(), os.getpid())", "(os.getpid(),)"
-    )
-    bare = arena.outside.run(program, limit_s=1.0)
+    bare = arena.outside.run(careful.program(arena, CODE, SIGNAL=int(signal.SIGSTOP)), limit_s=1.0)
     return Effect(bare.status is None, "whoever waited had to end it" if bare.status is None else "it ended by itself")
 
 

@@ -4,6 +4,9 @@ Leaves files for whoever runs next.
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -13,7 +16,8 @@ import os, tempfile
 
 for folder in ('.', tempfile.gettempdir(), os.path.expanduser('~')):
     try:
-        open(os.path.join(folder, 'fastness-left'), 'w').write(TOKEN)
+        # A new file of a name that nobody has: what is there already is left alone.
+        open(os.path.join(folder, NAME), 'x').write(TOKEN)
     except OSError as error:
         print(error)
 """
@@ -22,7 +26,7 @@ import os, tempfile
 
 for folder in ('.', tempfile.gettempdir(), os.path.expanduser('~')):
     try:
-        path = os.path.join(folder, 'fastness-left')
+        path = os.path.join(folder, NAME)
         print(open(path).read())
         os.unlink(path)
     except OSError as error:
@@ -32,8 +36,13 @@ for folder in ('.', tempfile.gettempdir(), os.path.expanduser('~')):
 
 def attack(arena: Arena) -> Effect:
     """In the tier: the first run leaves something, the second looks for it."""
-    arena.run(arena.python(FIRST, TOKEN=arena.token))
-    return arena.leaked(arena.run(arena.python(SECOND)))
+    try:
+        arena.run(arena.python(FIRST, TOKEN=arena.token))
+        return arena.leaked(arena.run(arena.python(SECOND)))
+    finally:
+        for folder in (tempfile.gettempdir(), os.path.expanduser("~")):
+            if os.path.isfile(path := os.path.join(folder, arena.name)):
+                os.unlink(path)
 
 
 def control(arena: Arena) -> Effect:

@@ -4,6 +4,10 @@ Changes a module of the guest's own library for whoever runs next.
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -13,28 +17,36 @@ import json, os, sys
 
 print(json.__file__)
 for path in [*sys.path, os.path.dirname(json.__file__), '/usr/local/lib']:
-    for name in (path, os.path.join(path, 'sitecustomize.py'), os.path.join(path, 'planted.py')):
-        try:
-            open(name, 'w').write("TOKEN = " + repr(TOKEN))
-        except OSError as error:
-            print(error)
+    try:
+        # A new file of a name that nobody has: what is there already is left alone.
+        with open(os.path.join(path, NAME + '.py'), 'x') as file:
+            file.write("TOKEN = " + repr(TOKEN))
+    except OSError as error:
+        print(error)
 """
 SECOND = """
-import planted
+import importlib, os
 
-print(planted.TOKEN)
+module = importlib.import_module(NAME)
+print(module.TOKEN)
+os.unlink(module.__file__)
 """
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    arena.run(arena.python(FIRST, TOKEN=arena.token))
-    return arena.leaked(arena.run(arena.python(SECOND)))
+    try:
+        arena.run(arena.python(FIRST, TOKEN=arena.token))
+        return arena.leaked(arena.run(arena.python(SECOND)))
+    finally:
+        for place in (*sys.path, os.path.dirname(json.__file__), "/usr/local/lib"):
+            if os.path.isfile(path := os.path.join(place, f"{arena.name}.py")):
+                os.unlink(path)
 
 
 def control(arena: Arena) -> Effect:
     """One program plants a module in the folder that is first on the path, the next one imports it."""
-    first = "open('planted.py', 'w').write('TOKEN = ' + repr(TOKEN))"
+    first = "open(NAME + '.py', 'x').write('TOKEN = ' + repr(TOKEN))"
     arena.outside.run(arena.python(first, TOKEN=arena.token))
     return arena.leaked(arena.outside.run(arena.python(SECOND)))
 
