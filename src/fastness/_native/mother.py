@@ -16,8 +16,10 @@ from fastness._linux import cloning, mounts
 from fastness._linux.mounts import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 from fastness._native import box, datagrams
 
-#: Files beside the run's own that its tree has: the folders work and tmp, and the tree's root.
-_OWN_INODES = 3
+#: The guest's own folders: their names in its tree, where they are shown, and their modes.
+_FOLDERS = (("work", "/work", 0o755), ("tmp", "/tmp", 0o1777))  # noqa: S108  # of the guest alone
+#: Programs share memory and semaphores by files in this one (shm_overview(7)).
+_FOLDERS_OF_PROGRAMS = (("shm", "/dev/shm", 0o1777),)  # noqa: S108  # of the guest alone
 _PAGE = 4096
 
 
@@ -86,14 +88,15 @@ def _mount(process: int, own: int, uid: int, files: int, file_bytes: int, *, com
         flags = MS_NOSUID | MS_NODEV | (0 if command else MS_NOEXEC)
         # Zero would mean "no limit" to the file system.
         size = max(_PAGE, -(-file_bytes // _PAGE) * _PAGE)
-        inodes = files + _OWN_INODES
+        # Beside the run's own files its tree has its root and these folders.
+        inodes = files + 1 + len(_FOLDERS) + (len(_FOLDERS_OF_PROGRAMS) if command else 0)
         mounts.mount("tmpfs", "/box", "tmpfs", flags, f"size={size},nr_inodes={inodes},mode=755")
         # Made by the mother, so they are hers until she gives them away.
-        for name, mode in (("work", 0o755), ("tmp", 0o1777)):
+        for name, place, mode in (*_FOLDERS, *(_FOLDERS_OF_PROGRAMS if command else ())):
             os.mkdir(f"/box/{name}")
             os.chown(f"/box/{name}", uid, uid)
-            os.chmod(f"/box/{name}", mode)  # /tmp of the guest alone
-            mounts.bind(f"/box/{name}", f"/{name}", recursive=False)
+            os.chmod(f"/box/{name}", mode)
+            mounts.bind(f"/box/{name}", place, recursive=False)
         mounts.unmount("/box")
         return os.open("/work", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     finally:
