@@ -24,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 import fastness
+from fastness._linux import privileges
 from fastness.bench.rows import Row
 
 #: Nobody, on every Linux.
@@ -56,13 +57,13 @@ def rows(module: str, name: str, quick: bool, packages: tuple[str, ...] = ()) ->
     if interpreter is None:
         yield Row(name=label, note="no Python of this version that an ordinary user may start")
         return
-    with tempfile.TemporaryDirectory(prefix="fastness-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"fastness-bench-{os.getpid()}-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103  # what is in it is a copy of public packages
         python = make_environment(Path(folder, "environment"), interpreter, packages)
         for own in ("home", "work"):
             os.mkdir(f"{folder}/{own}", 0o700)
             os.chown(f"{folder}/{own}", UID, UID)
-        code = f"from fastness.bench.ordinary import measure; measure({module!r}, {name!r}, {quick!r})"
+        code = f"from fastness.bench.ordinary import measure; measure({os.getpid()}, {module!r}, {name!r}, {quick!r})"
         environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
@@ -82,8 +83,9 @@ def rows(module: str, name: str, quick: bool, packages: tuple[str, ...] = ()) ->
         yield replace(row, name=f"{row.name}{_SUFFIX}", note=row.note[:_NOTE])
 
 
-def measure(module: str, name: str, quick: bool) -> None:
-    """In the process of the ordinary user: measure one part and write its rows as a line of JSON."""
+def measure(parent: int, module: str, name: str, quick: bool) -> None:
+    """In the process of the ordinary user, which ends with ``parent``: measure one part and write its rows as JSON."""
+    privileges.die_with_parent(parent)
     part: Part = getattr(importlib.import_module(module), name)
     found = [msgspec.to_builtins(row) for row in part(quick)]
     sys.stdout.write(json.dumps(found) + "\n")
