@@ -15,10 +15,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-import msgspec
-
 from fastness._linux import cgroup
-from fastness.backends import native_config, native_limits
+from fastness.backends import native_config, native_limits, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.deadlines import left, told, until
@@ -26,15 +24,13 @@ from fastness.backends.native_family import Family, Guest, Size
 from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_session import NativeSession
 from fastness.backends.native_slots import SlotStock, place
-from fastness.backends.native_talk import CallbackRaised, Talk, encode_command, invoke_head
+from fastness.backends.native_talk import CallbackRaised, Talk
 from fastness.backends.native_watch import Watch
 from fastness.errors import BackendError, ConfigurationError, TierUnavailable
-from fastness.runner import filling
 from fastness.runner.collect import Collected, collect
 from fastness.runs import OutcomeKind, RunRequest
 from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
 from fastness.waiting import Slots, ThreadWaiting, Waiting
-from fastness.wire import messages as m
 
 #: Guests of one sandbox at once, where nobody says otherwise.
 _DEFAULT_GUESTS = 64
@@ -270,11 +266,11 @@ class NativeBackend(Backend):
             assert box.early is not None
             head, code = box.early
         else:
-            head, code = _invoke(guest, request, operation, session)
-            stdin = _memory_file(request.stdin) if request.stdin else -1
+            head, code = native_work.invoke(guest, request, operation, session)
+            stdin = native_work.memory_file(request.stdin) if request.stdin else -1
         talk.bystander = guest.zygote
         if self.tier is Tier.CONFINED:
-            talk.watch = Watch(box, request.limits)
+            talk.watch = Watch(box, request.limits, os.path.join(guest.folder, "tmp"))
         slot = guest.slot
         if slot is not None and request.runtime == "command":
             # Of many processes, only the group knows what they use together.
@@ -313,7 +309,7 @@ class NativeBackend(Backend):
     async def fill(self, guest: Guest, staged: Staged) -> None:
         """Put the run's files into the guest's work folder.  Raises StagingError."""
         if not self._fill_small(guest, staged):
-            await self._waiting.call(partial(_fill, guest, staged))
+            await self._waiting.call(partial(native_work.fill, guest, staged))
 
     @staticmethod
     def _fill_small(guest: Guest, staged: Staged) -> bool:
@@ -321,14 +317,14 @@ class NativeBackend(Backend):
         if staged.project is not None or sum(map(len, staged.files.values())) >= _INLINE:
             return False
         if staged.files:
-            _fill(guest, staged)
+            native_work.fill(guest, staged)
         return True
 
     @staticmethod
     def _tell_early(guest: Guest, request: RunRequest) -> None:
         """Leave the run's invoke with a guest that is not ready yet, unless it is large."""
-        head, code = _invoke(guest, request, "run", 0)
-        stdin = _memory_file(request.stdin) if request.stdin else -1
+        head, code = native_work.invoke(guest, request, "run", 0)
+        stdin = native_work.memory_file(request.stdin) if request.stdin else -1
         try:
             guest.box.send_early(head, code, (stdin,) if stdin >= 0 else ())
         finally:
@@ -417,41 +413,3 @@ class NativeBackend(Backend):
                 stock.close()
 
         await self._waiting.call(end)
-
-
-def _fill(guest: Guest, staged: Staged) -> None:
-    if staged.project is not None:
-        filling.fill(staged.project, guest.box.work, uid=guest.uid, gid=guest.uid, files=staged.files)
-    else:
-        filling.fill_files(staged.files, guest.box.work, uid=guest.uid, gid=guest.uid)
-
-
-def _invoke(guest: Guest, request: RunRequest, operation: str, session: int) -> tuple[m.Invoke, bytes]:
-    """The head of an invoke and its blob."""
-    code = (request.code or "").encode()
-    if request.runtime == "command":
-        assert request.command is not None
-        code = encode_command(request.command)
-        request = msgspec.structs.replace(request, env={**native_config.command_environment(), **request.env})
-    return invoke_head(guest.box.next_id(), request, operation, session, code), code
-
-
-def _write_all(fd: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _memory_file(content: bytes) -> int:
-    """A sealed file in memory with this content, at its start."""
-    from fastness._linux import memory
-
-    fd = memory.memory_file()
-    try:
-        _write_all(fd, content)
-        os.lseek(fd, 0, os.SEEK_SET)
-        memory.seal(fd)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd

@@ -56,7 +56,6 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
         # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
         box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
         box.limit(resource.RLIMIT_NOFILE, limits.fds)
-        box.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
         if request.runtime == "python":
             reserve = _RESERVE if guest.slot is not None else 0
             box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)

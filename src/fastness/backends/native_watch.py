@@ -25,10 +25,15 @@ _PAGE = 4096
 
 
 class Watch:
-    """Called with no arguments, returns the reason for which the run is to be ended, or None."""
+    """
+    Called with no arguments, returns the reason for which the run is to be ended, or None.
 
-    def __init__(self, box: Box, limits: Limits) -> None:
+    ``temporary`` is the path of the guest's folder for temporary files, which counts with its work folder.
+    """
+
+    def __init__(self, box: Box, limits: Limits, temporary: str) -> None:
         self._box = box
+        self._temporary = temporary
         self._limits = limits
         self._next = 0.0
 
@@ -54,12 +59,16 @@ class Watch:
 
     def _files(self) -> tuple[OutcomeKind, str] | None:
         size = 0
+        temporary = os.open(self._temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            for seen in walk(self._box.work, self._limits.files + 1, _pass):
-                # What the disk rounds up is not the guest's.
-                size += max(seen.status.st_blocks * _BLOCK - _PAGE, 0) + min(seen.status.st_size, _PAGE)
+            for folder in (self._box.work, temporary):
+                for seen in walk(folder, self._limits.files + 1, _pass):
+                    # What the disk rounds up is not the guest's.
+                    size += max(seen.status.st_blocks * _BLOCK - _PAGE, 0) + min(seen.status.st_size, _PAGE)
         except TooManyEntries:
             return OutcomeKind.DISK, f"more than {self._limits.files} files"
+        finally:
+            os.close(temporary)
         if size > self._limits.file_bytes:
             return OutcomeKind.DISK, f"its files take {size} bytes, with {self._limits.file_bytes} allowed"
         return None
