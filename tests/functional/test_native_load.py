@@ -49,28 +49,26 @@ def backend_of(sandbox: fastness.AsyncSandbox | fastness.Sandbox) -> NativeBacke
 
 
 def taken(backend: NativeBackend) -> dict[str, int]:
-    """What guests have of their backend that others could have; of the zygotes that make guests now."""
+    """What guests that are at work have of their backend; zeros where nobody is."""
     families = list(backend._families.values())
-    live = [(one, one._zygote) for one in families if one._zygote is not None]
-    return {
-        "guests": sum(len(one._guests) for one in families)
-        - sum(map(len, (r for f in families for r in f._ready.values()))),
-        "users": sum(
-            zygote.uids.count - 1 - len(one._users[id(zygote)]) for one, zygote in live if zygote.uids is not None
-        )
-        - (sum(len(r) for f in families for r in f._ready.values()) if any(z.uids for _, z in live) else 0),
+    ready = [guest for one in families for each in one._ready.values() for guest in each]
+    found = {
+        "guests": sum(len(one._guests) for one in families) - len(ready),
         "holders": sum(one.holders for one in families),
         "old": sum(len(one._old) for one in families),
         "talks": len(backend._talks),
     }
+    if backend.tier.value == "isolated":
+        live = [(one, one._zygote) for one in families if one._zygote is not None and one._zygote.uids is not None]
+        taken = sum(zygote.uids.count - 1 - len(one._users[id(zygote)]) for one, zygote in live if zygote.uids)
+        found["users"] = taken - sum(1 for guest in ready if guest.inside_uid)
+    return found
 
 
 def all_given_back(backend: NativeBackend, within: float = 5.0) -> None:
     end = time.monotonic() + within
     while any((found := taken(backend)).values()) and time.monotonic() < end:
         time.sleep(0.01)
-    if backend.tier.value == "confined":
-        found["users"] = 0  # guests share one there
     assert not any(found.values()), found
 
 
