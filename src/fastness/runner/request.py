@@ -36,6 +36,8 @@ OPTIONS = (
     "packages", "preopens", "image", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline", "fresh",
     "filename", "on_event",
 )  # fmt: skip
+#: Those that mean nothing to a command.
+_OF_SOURCE = ("args", "preload", "packages", "preopens", "seed", "filename")
 
 
 def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> RunRequest:
@@ -50,6 +52,11 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
         )
     fields: dict[str, Any] = {"limits": _limits(options, _limits(defaults, Limits()))}
     fields.update(_what(code, merged))
+    if fields["runtime"] == "command":
+        # The sandbox's own defaults may be meant for its other runs.
+        for name in _OF_SOURCE:
+            if options.get(name):
+                raise ConfigurationError(name, options[name], "runs of source text: a command is all that there is to it")
     fields["args"] = _texts("args", merged.get("args", ()))
     fields["env"] = _env(merged.get("env", {}))
     fields["stdin"] = _stdin(merged.get("stdin", b""))
