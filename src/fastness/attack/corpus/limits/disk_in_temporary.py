@@ -35,7 +35,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.disk_in_temporary",
     claim=Claim(Guarantee.FS_CONFINED, "The folder for temporary files counts as the work folder does."),
-    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("disk",))},
+    tiers={
+        "confined": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("disk",)),
+    },
     attack=attack,
     control=control,
 )
