@@ -56,7 +56,9 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
         # The sandbox's own defaults may be meant for its other runs.
         for name in _OF_SOURCE:
             if options.get(name):
-                raise ConfigurationError(name, options[name], "runs of source text: a command is all that there is to it")
+                raise ConfigurationError(
+                    name, options[name], "runs of source text: a command is all that there is to it"
+                )
     fields["args"] = _texts("args", merged.get("args", ()))
     fields["env"] = _env(merged.get("env", {}))
     fields["stdin"] = _stdin(merged.get("stdin", b""))
