@@ -25,6 +25,9 @@ _SIGCHLD = 17
 # SAFETY: calls through a PyDLL keep the interpreter's lock, so no other thread of it can run between the interpreter's
 # own preparations and the fork, and the child is born holding the lock.
 _kept = C.PyDLL(None, use_errno=True)
+_before = C.pythonapi.PyOS_BeforeFork
+_after_in_child = C.pythonapi.PyOS_AfterFork_Child
+_after_in_parent = C.pythonapi.PyOS_AfterFork_Parent
 _kept.syscall.restype = C.c_long
 _kept.syscall.argtypes = [C.c_long] * 6
 
@@ -99,7 +102,7 @@ def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
         arguments[10] = cgroup_fd
     place = C.addressof(arguments)
     # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
-    C.pythonapi.PyOS_BeforeFork()
+    _before()
     # SAFETY: 88 bytes of `struct clone_args` that outlive the call.  Without CLONE_VM the child has a copy of this
     # memory and goes on from here on its copy of this stack.
     pid: int = _kept.syscall(NUMBERS["clone3"], place, 88, 0, 0, 0)
@@ -112,10 +115,10 @@ def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
         failed = C.get_errno() if pid < 0 else 0
     if pid == 0:
         # SAFETY: as above, in the child.
-        C.pythonapi.PyOS_AfterFork_Child()
+        _after_in_child()
         return 0
     # SAFETY: as above, in the parent.
-    C.pythonapi.PyOS_AfterFork_Parent()
+    _after_in_parent()
     if failed:
         raise oserror("clone3", failed)
     return pid

@@ -205,6 +205,7 @@ class NativeBackend(Backend):
                     # Whatever it was that failed, it was ended on the way.
                     raise BackendError("running", "the sandbox was closed meanwhile", "make a new one") from None
                 raise native_gaps.refused(self.tier, error) from None
+            guest.request = request
             if guest.box.early is not None:
                 return guest
             try:
@@ -225,8 +226,10 @@ class NativeBackend(Backend):
         self._slots.release()
         self._let_go(family)
         self._keeper.bury(family, guest)
-        if self._pool:
-            self._keeper.refill(family, guest.key, self._pool)
+        request = guest.request
+        if self._pool and request is not None:
+            # The next one will most likely be wanted with the same limits.
+            self._keeper.refill(family, guest.key, self._pool, partial(_bound, self.tier, request))
 
     # running
 
@@ -383,7 +386,8 @@ class NativeBackend(Backend):
         self._check(request)
         family, key = self.family(request), self.key(request)
         while family.waiting_count(key) < min(count, self._limit):
-            family.put_ready(await family.make(key, ahead=True))
+            early = partial(_bound, self.tier, request)
+            family.put_ready(await family.make(key, ahead=True, early=early))
 
     def cancel_all(self) -> None:
         """End every run in progress; each returns a result with the outcome ``cancelled``."""
@@ -413,3 +417,7 @@ class NativeBackend(Backend):
                 stock.close()
 
         await self._waiting.call(end)
+
+
+def _bound(tier: Tier, request: RunRequest, guest: Guest) -> None:
+    native_limits.bound(tier, guest, request)

@@ -24,6 +24,8 @@ from fastness.errors import BackendError
 
 if TYPE_CHECKING:
     from fastness._linux.cgroup_slot import Slot, Slots
+    from fastness.limits import Limits
+    from fastness.runs import RunRequest
     from fastness.waiting import Waiting
 
 #: After so many guests, or so many seconds, a zygote is replaced: all its guests have the same addresses and hash seed.
@@ -60,6 +62,10 @@ class Guest:
         self.uid = -1
         self.base = (0, 0, 0)
         self.inside_uid = 0
+        #: The limits that it is under, once its caller has set any.
+        self.bound_to: Limits | None = None
+        #: What it was taken for.
+        self.request: RunRequest | None = None
         self.buried = False
 
 

@@ -19,7 +19,7 @@ from fastness.waiting import ThreadWaiting, drive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastness.backends.native_family import Family, Guest, Size
+    from fastness.backends.native_family import Early, Family, Guest, Size
 
 #: Seconds after which refills are tried again where one failed.
 _RETRY_S = 1.0
@@ -34,7 +34,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
-        self._wanted: dict[tuple[int, Size], int] = {}
+        self._wanted: dict[tuple[int, Size], tuple[int, Early]] = {}
         self._waiting = ThreadWaiting()
 
     def bury(self, family: Family, guest: Guest) -> None:
@@ -49,8 +49,8 @@ class Keeper:
         if not later:
             family.bury(guest)
 
-    def refill(self, family: Family, key: Size, count: int) -> None:
-        """Have ``count`` guests of this kind waiting, soon.  The last wish counts."""
+    def refill(self, family: Family, key: Size, count: int, early: Early) -> None:
+        """Have ``count`` guests of this kind waiting, soon, each shown to ``early`` first.  The last wish counts."""
         with self._lock:
             if self._closed or not count:
                 return
@@ -58,25 +58,25 @@ class Keeper:
             pending = place in self._wanted
             if not self._start():
                 return
-            self._wanted[place] = count
+            self._wanted[place] = count, early
             if not pending:
                 self._jobs.put(lambda: self._fill(family, key, place))
 
     def _fill(self, family: Family, key: Size, place: tuple[int, Size]) -> None:
         with self._lock:
-            count = self._wanted.pop(place, 0)
+            count, early = self._wanted.pop(place)
             if self._closed:
                 return
         if family.waiting_count(key) >= count:
             return
         try:
-            family.put_ready(drive(family.make(key, self._waiting, ahead=True)))
+            family.put_ready(drive(family.make(key, self._waiting, ahead=True, early=early)))
         except (FastnessError, OSError) as error:
             # A run that needs a guest meets the same fault and tells it; this one is nobody's yet.
             logging.getLogger("fastness").debug("no guest could be made ahead: %s", error)
             return
         # One at a time, so that guests which have ended are not kept waiting for their burial.
-        self.refill(family, key, count)
+        self.refill(family, key, count, early)
 
     def _start(self) -> bool:
         """False where there is no thread to be had."""

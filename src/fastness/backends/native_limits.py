@@ -42,7 +42,7 @@ def at_birth(tier: Tier, request: RunRequest) -> Size:
 
 def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
     """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError, BoxLost."""
-    if tier is Tier.CONFINED:
+    if tier is Tier.CONFINED or guest.bound_to == request.limits:
         return
     limits, box = request.limits, guest.box
     space, resident, data = guest.base
@@ -65,6 +65,7 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
         if not box.alive:
             # Its number may have become another's meanwhile.
             raise BoxLost("the guest has ended")
+        guest.bound_to = limits
     except ProcessLookupError as error:
         raise BoxLost("the guest has ended") from error
     except (OSError, ValueError) as error:
