@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import queue
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -354,19 +353,6 @@ def left_behind(arena: Arena, text: str) -> int:
         for pid in more:
             careful.end(pid, arena.token)
     return len(left)
-
-
-def root_program(arena: Arena) -> Path:
-    """A folder with a program of root's whose mode makes whoever starts it root.  Raises ``Skip`` of other users."""
-    if arena.ordinary:
-        raise Skip("only root can make such a program")
-    source = shutil.which("id")
-    if source is None:
-        raise Skip("there is no program that says whose it is")
-    folder = arena.shared_folder(0o755)
-    shutil.copyfile(source, folder / "whoami")
-    (folder / "whoami").chmod(0o4755)
-    return folder
 
 
 def open_files(path: str) -> int:
