@@ -18,6 +18,7 @@ import anyio
 import pytest
 
 import fastness
+import house
 from fastness import OutcomeKind
 
 pytestmark = pytest.mark.tiers("isolated")
@@ -28,6 +29,7 @@ Run = Callable[..., fastness.RunResult]
 @pytest.fixture
 def run(box: fastness.Sandbox) -> Run:
     """``run("ls", "-l", timeout=1)``: one program with its arguments."""
+    house.require("control groups")
 
     def one(*command: str, **options: Any) -> fastness.RunResult:
         return box.run(command=list(command), **options)
@@ -235,6 +237,7 @@ def test_output_comes_as_it_is_written(run: Run) -> None:
     assert heard[-1][0] - heard[0][0] > 0.2
 
 
+@pytest.mark.usefixtures("run")
 def test_cancelled(box: fastness.Sandbox, tier: str) -> None:
     """From another thread, and with the task that waits for it."""
     timer = threading.Timer(0.3, box.cancel)
@@ -252,6 +255,7 @@ def test_cancelled(box: fastness.Sandbox, tier: str) -> None:
     anyio.run(main)
 
 
+@pytest.mark.usefixtures("run")
 def test_many_at_once(box: fastness.Sandbox) -> None:
     """Ten programs beside each other, each with its own files."""
     results: dict[int, str] = {}
@@ -316,6 +320,7 @@ def test_a_program_has_no_session(box: fastness.Sandbox) -> None:
         pass
 
 
+@pytest.mark.usefixtures("run")
 def test_a_project_from_its_folder(box: fastness.Sandbox, tmp_path: Path) -> None:
     """The folder is copied, never written, and its secrets stay outside."""
     project = tmp_path / "project"

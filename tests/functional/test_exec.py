@@ -15,6 +15,7 @@ import pytest
 from test_command_line import COMMAND, Finished
 
 import fastness
+import house
 from fastness.runs import RunResult
 
 pytestmark = pytest.mark.tiers("isolated")
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.tiers("isolated")
 
 @pytest.fixture(autouse=True)
 def _there(box: fastness.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tier holds, and nothing but arguments chooses it."""
+    """The tier holds and runs programs, and nothing but arguments chooses it."""
+    house.require("control groups")
     for name in ("FASTNESS_TIER", "FASTNESS_RUNTIME"):
         monkeypatch.delenv(name, raising=False)
 

@@ -312,7 +312,7 @@ def test_a_caller_that_dies(number: signal.Signals, tier: str, box: fastness.San
     """However the caller ends, its zygotes and guests are gone soon after."""
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(_CALLER).format(tier=tier)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": str(house.SOURCE)},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(house.SOURCE), *sys.path])},
     )  # fmt: skip
     try:
         assert process.stdout is not None and process.stdout.readline() == "heard\n"

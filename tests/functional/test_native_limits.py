@@ -49,7 +49,7 @@ def test_usage(box: fastness.Sandbox) -> None:
         "x = bytearray(100 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nwhile True: pass", timeout=1
     ).usage
     assert ended.memory > 90 << 20
-    assert 0.3 < ended.cpu_s < 3
+    assert 0.05 < ended.cpu_s < 3
 
 
 def test_processor_time_of_all_threads(box: fastness.Sandbox) -> None:

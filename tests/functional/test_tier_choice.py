@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 import fastness
+import house
 from fastness.backends import registry
 from fastness.testing import FakeBackend, fake_sandbox
 from fastness.tier import Guarantee, Tier
@@ -125,6 +126,7 @@ def test_native_by_the_runtime_variable(box: fastness.Sandbox, tier: str, monkey
     """The word ``native`` means ``isolated``, for programs as for Python."""
     monkeypatch.setenv("FASTNESS_RUNTIME", "native")
     assert fastness.run("print(1)").tier == tier
+    house.require("control groups")
     result = fastness.run(command=["echo", "1"])
     assert (result.tier, result.runtime, result.stdout) == (tier, "command", "1\n")
 
@@ -132,6 +134,7 @@ def test_native_by_the_runtime_variable(box: fastness.Sandbox, tier: str, monkey
 @pytest.mark.tiers("isolated")
 def test_auto_takes_the_first_that_has_the_runtime(box: fastness.Sandbox, tier: str) -> None:
     """A program cannot run in ``wasm``, so ``auto`` goes on to ``isolated``; by its name ``wasm`` is refused."""
+    house.require("control groups")
     result = fastness.run(command=["echo", "1"], tier="auto")
     assert (result.tier, result.stdout) == (tier, "1\n")
     with pytest.raises(fastness.ConfigurationError) as caught:
