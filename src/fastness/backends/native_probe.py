@@ -43,6 +43,19 @@ _ATTEMPTS = {
     Guarantee.NO_EXEC: ("fork", "start"),
     Guarantee.PID_HIDDEN: ("signal", "see"),
 }
+_WORDS = {
+    "read": "reading a file of this machine",
+    "append": "changing it",
+    "make": "making one",
+    "connect": "a TCP connection",
+    "datagram": "a datagram",
+    "local": "a local socket",
+    "memory_file": "a memory file",
+    "fork": "forking",
+    "start": "starting a program",
+    "signal": "a signal to another process",
+    "see": "a look at it in /proc",
+}
 #: Attempts that count in ``confined`` alone, where a guest sees the host's files.
 _CONFINED_ONLY = {Guarantee.FS_CONFINED: ("mode",), Guarantee.ADDRESS_SPACE: ("signal",)}
 _REMEDIES = {
@@ -107,7 +120,7 @@ class _Prover:
             Guarantee.MEM_CAP,
             report.outcome.kind is OutcomeKind.MEMORY,
             "rlimit",
-            f"memory without end: {_kind(report)}",
+            f"memory without end ended as {_kind(report)}",
         )
         report = await self.run(_LOUD, output_total_bytes=65536, output_bytes=1024)
         held = report.outcome.kind is OutcomeKind.OUTPUT_LIMIT and len(report.stdout) < 4096
@@ -137,7 +150,7 @@ class _Prover:
             Guarantee.TOTAL_MEM_CAP,
             held,
             layers[Guarantee.TOTAL_MEM_CAP],
-            f"shared memory without end: {_kind(report)}",
+            f"shared memory without end ended as {_kind(report)}",
         )
 
     async def attempts(self) -> None:
@@ -167,10 +180,12 @@ class _Prover:
             refused = all(inside[name] != "done" or name == "mode" for name in tried)
             real = all(control.get(name) == "done" for name in tried)
             held = refused and real and (guarantee is not Guarantee.FS_CONFINED or not untouched)
-            seen = ", ".join(f"{name} {inside[name]}" for name in tried if name != "mode")
+            seen = _refusals({_WORDS[name]: inside[name] for name in tried if name != "mode"})
             if not real:
                 missed = [name for name in tried if control.get(name) != "done"]
                 seen += f"; unconfined, {', '.join(missed)} failed too, so nothing is proven"
+            else:
+                seen += " (unconfined, all of it worked)"
             mechanism = layers.get(guarantee.value, layers.get("SYSCALL_FILTERED", "seccomp"))
             self.note(guarantee, held, mechanism, untouched or seen)
         shared = set(os.environ) & set(inside["environment"])
@@ -300,6 +315,15 @@ class _Scene:
         return found
 
 
+def _refusals(met: dict[str, str]) -> str:
+    """What was tried and the errors that it met, those that met the same one together."""
+    tried: dict[str, list[str]] = {}
+    for words, error in met.items():
+        tried.setdefault(error, []).append(words)
+    parts = [f"{', '.join(words)}: {error}" for error, words in tried.items()]
+    return "; ".join(parts)
+
+
 def _kind(report: Report) -> str:
     return report.outcome.kind.value
 
@@ -345,7 +369,7 @@ async def probe(backend: NativeBackend, waiting: Waiting, *, afresh: bool) -> Pr
             "python": platform.python_version(),
             "machine": platform.machine(),
             "landlock": f"abi {landlock.abi()}",
-            "cgroup": backend.groups_in_words(),
+            "control groups": backend.groups_in_words(),
         },
         micros=round((time.monotonic() - began) * 1e6),
     )
