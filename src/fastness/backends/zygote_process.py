@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Seconds that a zygote may take until it is ready, imports included.
 START_S = 120.0
 #: Bytes of what it and its imports write to their error stream; a write past them fails.
-_WORDS_MAX = 1 << 20
+_WORDS_MAX = 1 << 18
 _BOOT = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._native.launcher import main;main()()"
 #: Refused calls of one guest that are kept; its launcher keeps no more either.
 _RECORDS_MAX = 64
@@ -149,10 +149,21 @@ class ZygoteProcess:
         with self._lock:
             text = os.pread(self._words, _WORDS_MAX, 0).rstrip(b"\0") if self._words >= 0 else b""
         words = text[-4096:].decode("utf-8", "replace").strip()
-        cause = failed.get("failed") or (words.splitlines() or [f"it ended with status {self.process.poll()}"])[-1]
+        cause = failed.get("failed") or (words.splitlines() or [self._ending()])[-1]
         if failed.get("preload"):
             return ConfigurationError("preload", failed["preload"], f"modules that can be imported here ({cause})")
-        return BackendError("starting a zygote", cause, "run: fastness doctor")
+        fix = "see the kernel's log for processes that were ended for want of memory"
+        if self.config["preload"]:
+            fix = "preload modules that neither end nor crash their interpreter; " + fix
+        return BackendError("starting a zygote", cause, "" if failed else fix)
+
+    def _ending(self) -> str:
+        """How its first process ended, which is about to where its socket has."""
+        try:
+            status = self.process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return "it closed its conversation"
+        return f"it was ended by signal {-status}" if status < 0 else "it ended before it was ready"
 
     def request(self, message: dict[str, Any], fds: list[int]) -> None:
         """Ask for a guest.  Raises BackendError where the zygote has ended."""
