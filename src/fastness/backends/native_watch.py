@@ -62,7 +62,7 @@ class Watch:
         temporary = os.open(self._temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             for folder in (self._box.work, temporary):
-                for seen in walk(folder, self._limits.files + 1, _pass):
+                for seen in walk(folder, self._limits.files + 1, _pass, force=True):
                     # What the disk rounds up is not the guest's.
                     size += max(seen.status.st_blocks * _BLOCK - _PAGE, 0) + min(seen.status.st_size, _PAGE)
         except TooManyEntries:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 DEVICE = "/dev/full"
@@ -45,7 +45,7 @@ def _effect(tried: Callable[[], Effect]) -> Effect:
 ATTACK = Attack(
     id="metadata.device_times",
     claim=Claim(Guarantee.FS_CONFINED, "The times of a device of this machine cannot be changed."),
-    tiers={"confined": refused("utimensat")},
+    tiers={"confined": refused("utimensat"), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )
