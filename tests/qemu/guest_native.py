@@ -56,7 +56,7 @@ def play(name: str) -> None:
     os.makedirs(os.environ["FASTNESS_HOME"], mode=0o700, exist_ok=True)
     try:
         scene(name)
-    except BaseException:
+    except BaseException:  # noqa: BLE001  # whatever it was is told to the machine outside
         traceback.print_exc()
         sys.exit(1)
 

@@ -25,7 +25,7 @@ def test_native_tiers_in_a_virtual_machine() -> None:
     import vm
 
     status, output = vm.run_in_vm(
-        f"import runpy, sys\nsys.argv = ['/checks/guest_native.py']\nrunpy.run_path(sys.argv[0])\n",
+        "import runpy, sys\nsys.argv = ['/checks/guest_native.py']\nrunpy.run_path(sys.argv[0])\n",
         {"/checks/guest_native.py": PROGRAM},
         packages=PACKAGES,
         timeout=500,

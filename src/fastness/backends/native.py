@@ -20,16 +20,17 @@ from fastness.backends import native_config, native_limits, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.deadlines import left, told, until
-from fastness.backends.native_family import Family, Guest, Size
+from fastness.backends.native_family import Family
+from fastness.backends.native_guest import Guest, Size
 from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_session import NativeSession
-from fastness.backends.native_slots import SlotStock, place
+from fastness.backends.native_slots import SlotStock, in_words, no_groups, place
 from fastness.backends.native_talk import CallbackRaised, Talk
 from fastness.backends.native_watch import Watch
-from fastness.errors import BackendError, ConfigurationError, TierUnavailable
+from fastness.errors import BackendError, ConfigurationError
 from fastness.runner.collect import Collected, collect
 from fastness.runs import OutcomeKind, RunRequest
-from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
+from fastness.tier import Probe, Tier
 from fastness.waiting import Slots, ThreadWaiting, Waiting
 
 #: Guests of one sandbox at once, where nobody says otherwise.
@@ -116,7 +117,7 @@ class NativeBackend(Backend):
                 return found
             stock = self.stock()
             if kind == "command" and stock.place is None:
-                raise self._no_groups()
+                raise no_groups(self.tier)
             boxes = self._boxes_folder()
             config, environment = native_config.build(self.tier.value, kind, preload, packages, boxes)
             made: Family
@@ -136,10 +137,7 @@ class NativeBackend(Backend):
 
     def groups_in_words(self) -> str:
         """Where the control groups of guests are, or why there are none."""
-        if not self._groups:
-            return "not used"
-        found = place()[1]
-        return "none usable" if isinstance(found, cgroup.Unavailable) else found.how
+        return in_words() if self._groups else "not used"
 
     def _let_go(self, family: Family) -> None:
         with self._lock:
@@ -153,24 +151,6 @@ class NativeBackend(Backend):
         # Guests with a user of their own pass through it to the folder that is theirs; its names cannot be listed.
         os.chmod(folder, 0o711)  # noqa: S103  # as above
         return folder
-
-    def _no_groups(self) -> TierUnavailable:
-        found = place()[1]
-        reasons = found.reasons if isinstance(found, cgroup.Unavailable) else []
-        failures = tuple(
-            ProbeFailure(guarantee=Guarantee.TOTAL_MEM_CAP.value, cause=f"{r.candidate}: {r.cause}", remedy=r.fix)
-            for r in reasons
-        )
-        return TierUnavailable(self.tier.value, failures, reason="a program's processes cannot be capped together here")
-
-    @staticmethod
-    def _check(request: RunRequest) -> None:
-        if request.time is not None:
-            raise ConfigurationError("time", request.time, "the tier wasm: a native guest's clock cannot be stopped")
-        if request.preopens is not None:
-            raise ConfigurationError("preopens", request.preopens, "the runtime wasi, which has preopened folders")
-        if request.image is not None:
-            raise ConfigurationError("image", request.image, "the tier container")
 
     async def _take(self, family: Family, request: RunRequest, staged: Staged | None = None) -> Guest:
         """A guest with the request's limits, for a family that is held; :meth:`done` gives back what this takes."""
@@ -235,7 +215,7 @@ class NativeBackend(Backend):
 
     async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         """One request in a guest of its own."""
-        self._check(request)
+        native_work.check(request)
         began = time.monotonic()
         with self._waiting.limit(left(request, began)):
             family = self.family(request, hold=True)
@@ -374,7 +354,7 @@ class NativeBackend(Backend):
 
     async def open_session(self, request: RunRequest) -> BackendSession:
         """A guest that keeps its state."""
-        self._check(request)
+        native_work.check(request)
         if request.runtime != "python":
             raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
         family = self.family(request, hold=True)
@@ -383,7 +363,7 @@ class NativeBackend(Backend):
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` guests waiting."""
-        self._check(request)
+        native_work.check(request)
         family, key = self.family(request), self.key(request)
         while family.waiting_count(key) < min(count, self._limit):
             early = partial(_bound, self.tier, request)

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from fastness._linux import uids
 from fastness.backends.box import Box, BoxLost, become_ready
-from fastness.backends.native_slots import SlotStock
+from fastness.backends.native_guest import Early, Guest, Size
+from fastness.backends.native_slots import SlotStock, leaf
 from fastness.backends.zygote_process import ZygoteProcess
 from fastness.errors import BackendError
 
 if TYPE_CHECKING:
-    from fastness._linux.cgroup_slot import Slot, Slots
-    from fastness.limits import Limits
-    from fastness.runs import RunRequest
     from fastness.waiting import Waiting
 
 #: After so many guests, or so many seconds, a zygote is replaced: all its guests have the same addresses and hash seed.
@@ -34,9 +32,6 @@ RECYCLE_S = 900.0
 #: Seconds within which a killed guest has ended, or something is wrong with the machine.
 _BURY_S = 10.0
 
-#: What is decided at a guest's birth: bytes and files of its tree, and limits that it sets itself, by number.
-Size = tuple[int, int, tuple[tuple[int, int], ...]]
-
 _names = iter(range(1, 1 << 62))
 _names_lock = threading.Lock()
 
@@ -44,29 +39,6 @@ _names_lock = threading.Lock()
 def _name() -> str:
     with _names_lock:
         return f"b{next(_names)}"
-
-
-Early = Callable[["Guest"], None]
-
-
-class Guest:
-    """A box with what belongs to it: its zygote, its slot, its folder, and what it was made for."""
-
-    def __init__(self, box: Box, zygote: ZygoteProcess, key: Size) -> None:
-        self.box = box
-        self.zygote = zygote
-        self.key = key
-        self.slot: Slot | None = None
-        self.folder = ""
-        #: The host's number of the guest's user, -1 where it is the caller's own.
-        self.uid = -1
-        self.base = (0, 0, 0)
-        self.inside_uid = 0
-        #: The limits that it is under, once its caller has set any.
-        self.bound_to: Limits | None = None
-        #: What it was taken for.
-        self.request: RunRequest | None = None
-        self.buried = False
 
 
 class Family:
@@ -175,7 +147,7 @@ class Family:
         config["into_groups"] = place is not None and place.supports_clone_into
         try:
             zygote = ZygoteProcess.spawn(
-                config, self._environment, self._leaf(place) if config["into_groups"] else None
+                config, self._environment, leaf(place, _name()) if config["into_groups"] else None
             )
         except BaseException:
             if block is not None:
@@ -185,19 +157,6 @@ class Family:
         if block is not None:
             self._users[id(zygote)] = list(range(1, block.count))
         return zygote
-
-    @staticmethod
-    def _leaf(place: Slots | None) -> Slot:
-        """
-        A group for a zygote itself, beside the slots: who forks into a group needs a say over what lies above both.
-
-        It has no limits, for a zygote's memory is what guests share.
-        """
-        assert place is not None
-        try:
-            return place.new(f"z{_name()}")
-        except OSError as error:
-            raise BackendError("making a control group", error, "run: fastness doctor") from None
 
     # guests
 

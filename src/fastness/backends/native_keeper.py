@@ -19,7 +19,8 @@ from fastness.waiting import ThreadWaiting, drive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastness.backends.native_family import Early, Family, Guest, Size
+    from fastness.backends.native_family import Family
+from fastness.backends.native_guest import Early, Guest, Size
 
 #: Seconds after which refills are tried again where one failed.
 _RETRY_S = 1.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 import resource
 
 from fastness.backends.box import BoxLost
-from fastness.backends.native_family import Guest, Size
+from fastness.backends.native_guest import Guest, Size
 from fastness.errors import BackendError
 from fastness.limits import MIB
 from fastness.runs import RunRequest

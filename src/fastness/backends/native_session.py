@@ -10,7 +10,8 @@ import msgspec
 
 from fastness.backends.base import BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
-from fastness.backends.native_family import Family, Guest
+from fastness.backends.native_family import Family
+from fastness.backends.native_guest import Guest
 from fastness.backends.native_talk import CallbackRaised, Talk
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.entries import Entry

@@ -11,8 +11,9 @@ import threading
 
 from fastness._linux import cgroup
 from fastness._linux.cgroup_slot import Slot, Slots, end_leftovers
-from fastness.errors import BackendError
+from fastness.errors import BackendError, TierUnavailable
 from fastness.runtime import Owner, claim
+from fastness.tier import Guarantee, ProbeFailure, Tier
 
 _numbers = itertools.count(1)
 _places_lock = threading.Lock()
@@ -51,6 +52,36 @@ def _leave(pid: int, owner: Owner, slots: Slots) -> None:
     if any(os.path.isdir(root) for root in slots.roots):
         # The name of the owner is what a later sweep knows these by.
         owner.abandon()
+
+
+def in_words() -> str:
+    """Where this process's control groups are, or that there are none."""
+    found = place()[1]
+    return "none usable" if isinstance(found, cgroup.Unavailable) else found.how
+
+
+def no_groups(tier: Tier) -> TierUnavailable:
+    """Why programs cannot be run here: nothing caps their processes together."""
+    found = place()[1]
+    reasons = found.reasons if isinstance(found, cgroup.Unavailable) else []
+    failures = tuple(
+        ProbeFailure(guarantee=Guarantee.TOTAL_MEM_CAP.value, cause=f"{r.candidate}: {r.cause}", remedy=r.fix)
+        for r in reasons
+    )
+    return TierUnavailable(tier.value, failures, reason="a program's processes cannot be capped together here")
+
+
+def leaf(place: Slots | None, name: str) -> Slot:
+    """
+    A group for a zygote itself, beside the slots: who forks into a group needs a say over what lies above both.
+
+    It has no limits, for a zygote's memory is what guests share.  Raises BackendError.
+    """
+    assert place is not None
+    try:
+        return place.new(f"z{name}")
+    except OSError as error:
+        raise BackendError("making a control group", error, "run: fastness doctor") from None
 
 
 class SlotStock:

@@ -12,8 +12,6 @@ import select
 import time
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from fastness.backends.base import Report, Sink
 from fastness.backends.box import Box, BoxLost
 from fastness.backends.native_endings import denial, signalled
@@ -382,26 +380,3 @@ class Talk:
         if os.WIFSIGNALED(status):
             return signalled(str(os.WTERMSIG(status)))
         return *exited(os.WEXITSTATUS(status)), None
-
-
-def invoke_head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:
-    """The head of an invoke: what the guest's own code needs to know of a request."""
-    environment = tuple(request.env.items())
-    return m.Invoke(
-        id=invoke,
-        op=operation,  # type: ignore[arg-type]  # one of the literals, by the callers
-        session=session,
-        code_len=len(code),
-        args=request.args,
-        env=environment,
-        seed=request.seed,
-        filename=request.filename,
-    )
-
-
-def encode_command(command: tuple[str, ...]) -> bytes:
-    """The arguments of a program as its first process reads them."""
-    return msgspec.json.encode(command)
-
-
-__all__ = ["CallbackRaised", "Talk", "encode_command", "invoke_head"]

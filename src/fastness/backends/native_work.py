@@ -10,11 +10,21 @@ import msgspec
 
 from fastness.backends import native_config
 from fastness.backends.base import Staged
-from fastness.backends.native_family import Guest
-from fastness.backends.native_talk import encode_command, invoke_head
+from fastness.backends.native_guest import Guest
+from fastness.errors import ConfigurationError
 from fastness.runner import filling
 from fastness.runs import RunRequest
 from fastness.wire import messages as m
+
+
+def check(request: RunRequest) -> None:
+    """Refuse what only other tiers can do.  Raises ConfigurationError."""
+    if request.time is not None:
+        raise ConfigurationError("time", request.time, "the tier wasm: a native guest's clock cannot be stopped")
+    if request.preopens is not None:
+        raise ConfigurationError("preopens", request.preopens, "the runtime wasi, which has preopened folders")
+    if request.image is not None:
+        raise ConfigurationError("image", request.image, "the tier container")
 
 
 def fill(guest: Guest, staged: Staged) -> None:
@@ -54,3 +64,23 @@ def memory_file(content: bytes) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def invoke_head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:
+    """The head of an invoke: what the guest's own code needs to know of a request."""
+    environment = tuple(request.env.items())
+    return m.Invoke(
+        id=invoke,
+        op=operation,  # type: ignore[arg-type]  # one of the literals, by the callers
+        session=session,
+        code_len=len(code),
+        args=request.args,
+        env=environment,
+        seed=request.seed,
+        filename=request.filename,
+    )
+
+
+def encode_command(command: tuple[str, ...]) -> bytes:
+    """The arguments of a program as its first process reads them."""
+    return msgspec.json.encode(command)

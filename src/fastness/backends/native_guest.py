@@ -1,0 +1,41 @@
+"""
+One native guest on its caller's side: a box with what belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fastness.backends.box import Box
+from fastness.backends.zygote_process import ZygoteProcess
+
+if TYPE_CHECKING:
+    from fastness._linux.cgroup_slot import Slot
+    from fastness.limits import Limits
+    from fastness.runs import RunRequest
+
+#: What is decided at a guest's birth: bytes and files of its tree, and limits that it sets itself, by number.
+Size = tuple[int, int, tuple[tuple[int, int], ...]]
+
+Early = Callable[["Guest"], None]
+
+
+class Guest:
+    """A box with what belongs to it: its zygote, its slot, its folder, and what it was made for."""
+
+    def __init__(self, box: Box, zygote: ZygoteProcess, key: Size) -> None:
+        self.box = box
+        self.zygote = zygote
+        self.key = key
+        self.slot: Slot | None = None
+        self.folder = ""
+        #: The host's number of the guest's user, -1 where it is the caller's own.
+        self.uid = -1
+        self.base = (0, 0, 0)
+        self.inside_uid = 0
+        #: The limits that it is under, once its caller has set any.
+        self.bound_to: Limits | None = None
+        #: What it was taken for.
+        self.request: RunRequest | None = None
+        self.buried = False
