@@ -25,8 +25,9 @@ from fastness.backends.native_guest import Guest, Size
 from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_session import NativeSession
 from fastness.backends.native_slots import SlotStock, in_words, no_groups, place
-from fastness.backends.native_talk import CallbackRaised, Talk
+from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
+from fastness.backends.telling import CallbackRaised
 from fastness.errors import BackendError, ConfigurationError
 from fastness.runner.collect import Collected, collect
 from fastness.runs import OutcomeKind, RunRequest
@@ -209,7 +210,7 @@ class NativeBackend(Backend):
         request = guest.request
         if self._pool and request is not None:
             # The next one will most likely be wanted with the same limits.
-            self._keeper.refill(family, guest.key, self._pool, partial(_bound, self.tier, request))
+            self._keeper.refill(family, guest.key, self._pool, partial(native_limits.bound_early, self.tier, request))
 
     # running
 
@@ -366,7 +367,7 @@ class NativeBackend(Backend):
         native_work.check(request)
         family, key = self.family(request), self.key(request)
         while family.waiting_count(key) < min(count, self._limit):
-            early = partial(_bound, self.tier, request)
+            early = partial(native_limits.bound_early, self.tier, request)
             family.put_ready(await family.make(key, ahead=True, early=early))
 
     def cancel_all(self) -> None:
@@ -397,7 +398,3 @@ class NativeBackend(Backend):
                 stock.close()
 
         await self._waiting.call(end)
-
-
-def _bound(tier: Tier, request: RunRequest, guest: Guest) -> None:
-    native_limits.bound(tier, guest, request)

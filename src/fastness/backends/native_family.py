@@ -66,8 +66,7 @@ class Family:
         self._spawning = threading.Lock()
         self._zygote: ZygoteProcess | None = None
         self._unborn: ZygoteProcess | None = None
-        self._old: list[ZygoteProcess] = []
-        self._ready: dict[Size, list[Guest]] = {}
+        self._old, self._ready = list[ZygoteProcess](), dict[Size, list[Guest]]()
         self._users: dict[int, list[int]] = {}
         self._guests: set[Guest] = set()
         self._retired = False
@@ -180,7 +179,7 @@ class Family:
                     if isinstance(lost, BackendError):
                         raise
                     raise BackendError("starting a guest", lost, "run: fastness doctor") from None
-        raise AssertionError
+        raise AssertionError  # the last try has raised
 
     async def _make(
         self, zygote: ZygoteProcess, key: Size, waiting: Waiting, ahead: bool, early: Early | None

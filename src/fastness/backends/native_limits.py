@@ -70,3 +70,8 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
         raise BoxLost("the guest has ended") from error
     except (OSError, ValueError) as error:
         raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
+
+
+def bound_early(tier: Tier, request: RunRequest, guest: Guest) -> None:
+    """As :func:`bound`, in the order that suits a guest which is not there yet."""
+    bound(tier, guest, request)

@@ -12,7 +12,8 @@ from fastness.backends.base import BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.native_family import Family
 from fastness.backends.native_guest import Guest
-from fastness.backends.native_talk import CallbackRaised, Talk
+from fastness.backends.native_talk import Talk
+from fastness.backends.telling import CallbackRaised
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.entries import Entry
 from fastness.runs import Denial, Outcome, OutcomeKind, RunRequest

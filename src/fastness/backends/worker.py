@@ -19,9 +19,10 @@ from fastness.backends import native_config, worker_process
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost, become_ready
 from fastness.backends.deadlines import left, told, until
-from fastness.backends.native_talk import CallbackRaised, Talk
+from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
 from fastness.backends.native_work import invoke_head
+from fastness.backends.telling import CallbackRaised
 from fastness.backends.worker_process import Worker
 from fastness.errors import BackendError, ConfigurationError
 from fastness.limits import Limits
