@@ -100,6 +100,14 @@ def test_input(run: Run) -> None:
     assert run("sh", "-c", "read a; read b; echo $b$a", stdin="one\ntwo\n").stdout == "twoone\n"
 
 
+def test_streams_by_name(run: Run) -> None:
+    """Scripts write to /dev/stderr and read from /dev/stdin, whether there is any input or none."""
+    result = run("sh", "-c", "cat /dev/stdin; echo o > /dev/stdout; echo e > /dev/stderr; echo t | tee /dev/fd/2", stdin="i\n")
+    assert (result.stdout, result.stderr) == ("i\no\nt\n", "e\nt\n")
+    result = run("sh", "-c", "cat /dev/stdin && exec 2> /dev/stdout && echo x >&2")
+    assert (result.stdout, result.stderr, result.ok) == ("x\n", "", True)
+
+
 def test_scripts(run: Run) -> None:
     """A file of the run's own can be made a program and started, by name and by its first line."""
     code = "printf '#!/bin/sh\\necho script $1\\n' > s; chmod +x s; ./s one; sh s two"

@@ -88,8 +88,8 @@ def _ended(status: int) -> dict[str, Any]:
 def _start(arguments: list[str], environment: dict[str, str], fds: list[int]) -> None:
     """Become the program.  Never returns."""
     try:
-        if fds:
-            os.dup2(fds[0], 0)
+        # Its own /dev/null and not the launcher's, which cannot be opened again by the name of its descriptor.
+        os.dup2(fds[0] if fds else os.open("/dev/null", os.O_RDONLY), 0)
         cloning.close_from(3)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         # What the interpreter ignores, a program would go on ignoring.

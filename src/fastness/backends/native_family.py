@@ -198,6 +198,10 @@ class Family:
         ends = [theirs.fileno(), out_end, err_end]
         try:
             request = self._request(guest, zygote, ahead)
+            if request["programs"] and guest.uid >= 0:
+                # To open /dev/stderr by that name takes being its owner.
+                for fd in (out_end, err_end):
+                    os.fchown(fd, guest.uid, guest.uid)
             slot = guest.slot = self._stock.take() if self.tier == "isolated" else None
             into = slot is not None and self._stock.place is not None and self._stock.place.supports_clone_into
             if slot is not None and into:
