@@ -102,7 +102,9 @@ def test_input(run: Run) -> None:
 
 def test_streams_by_name(run: Run) -> None:
     """Scripts write to /dev/stderr and read from /dev/stdin, whether there is any input or none."""
-    result = run("sh", "-c", "cat /dev/stdin; echo o > /dev/stdout; echo e > /dev/stderr; echo t | tee /dev/fd/2", stdin="i\n")
+    result = run(
+        "sh", "-c", "cat /dev/stdin; echo o > /dev/stdout; echo e > /dev/stderr; echo t | tee /dev/fd/2", stdin="i\n"
+    )
     assert (result.stdout, result.stderr) == ("i\no\nt\n", "e\nt\n")
     result = run("sh", "-c", "cat /dev/stdin && exec 2> /dev/stdout && echo x >&2")
     assert (result.stdout, result.stderr, result.ok) == ("x\n", "", True)
