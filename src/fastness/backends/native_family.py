@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux import uids
@@ -32,13 +33,7 @@ RECYCLE_S = 900.0
 #: Seconds within which a killed guest has ended, or something is wrong with the machine.
 _BURY_S = 10.0
 
-_names = iter(range(1, 1 << 62))
-_names_lock = threading.Lock()
-
-
-def _name() -> str:
-    with _names_lock:
-        return f"b{next(_names)}"
+_names = count(1)
 
 
 class Family:
@@ -184,7 +179,7 @@ class Family:
     async def _make(
         self, zygote: ZygoteProcess, key: Size, waiting: Waiting, ahead: bool, early: Early | None
     ) -> Guest:
-        name = _name()
+        name = f"b{next(_names)}"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         out, out_end = os.pipe2(os.O_CLOEXEC)
         err, err_end = os.pipe2(os.O_CLOEXEC)
