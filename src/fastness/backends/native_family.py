@@ -140,9 +140,8 @@ class Family:
         place = self._stock.place if self.tier == "isolated" else None
         config["into_groups"] = place is not None and place.supports_clone_into
         try:
-            zygote = ZygoteProcess.spawn(
-                config, self._environment, leaf(place, _name()) if config["into_groups"] else None
-            )
+            group = leaf(place, f"b{next(_names)}") if config["into_groups"] else None
+            zygote = ZygoteProcess.spawn(config, self._environment, group)
         except BaseException:
             if block is not None:
                 block.release()
