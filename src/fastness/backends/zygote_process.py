@@ -202,7 +202,8 @@ class ZygoteProcess:
                 elif "unborn" in message:
                     self._exits[message["unborn"]] = message
                 elif "failed" in message:
-                    self._failed = message
+                    # Others fail because of the first.
+                    self._failed = self._failed or message
                 elif "ready" in message:
                     self._ready = True
                     self.pid = message["ready"] if self.config["tier"] == "confined" else 0
