@@ -187,6 +187,8 @@ class NativeBackend(Backend):
                     raise BackendError("running", "the sandbox was closed meanwhile", "make a new one") from None
                 raise native_gaps.refused(self.tier, error) from None
             guest.request = request
+            # One that was made ahead was made by a thread that waits in a way of its own.
+            guest.box.waiting = self._waiting
             if guest.box.early is not None:
                 return guest
             try:
