@@ -88,11 +88,18 @@ def probe_table(probe: Probe) -> Any:
             layer = probe.layers.get(name, proof.mechanism if proof else "")
             mark = "yes" if name in promised else "extra"
             shown.add_row(mark, name, layer, proof.observed if proof else "")
-        elif name in promised and all(failure.guarantee not in (name, "all") for failure in probe.failures):
+        elif (
+            name in promised
+            and (probe.guarantees or not probe.failures)
+            and all(failure.guarantee not in (name, "all") for failure in probe.failures)
+        ):
             shown.add_row("NO", name, "", "not proven here")
     for failure in probe.failures:
         if failure.guarantee not in {guarantee.value for guarantee in PROMISES}:
             shown.add_row("NO", failure.guarantee, "", f"{failure.cause}.  Fix: {failure.remedy}")
+    if probe.failures and not probe.guarantees and all(failure.guarantee != "all" for failure in probe.failures):
+        # What stands in the way of everything is not to be looked for among what it stands in the way of.
+        shown.add_row("NO", "everything else", "", "not tried: see above")
     return shown
 
 
