@@ -24,7 +24,10 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 #: Files and folders of /etc that loaders and programs look for and that name nobody.
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "mime.types", "protocols", "services",
-        "ssl/certs", "ca-certificates")  # fmt: skip
+        "ssl/certs", "ca-certificates", "os-release")  # fmt: skip
+#: More of them for any program: where a distribution keeps what its packages of fonts and of Java cannot start without.
+_ETC_OF_PROGRAMS = ("fonts", "timezone", "magic", "ImageMagick-6", "ImageMagick-7")
+_ETC_OF_JAVA = "java-"
 _GUEST_UID = 1000
 _USERS = "root:x:0:0:root:/work:/bin/sh\n{}nobody:x:65534:65534:nobody:/:/bin/false\n"
 _USER = "guest:x:{0}:{0}:guest:/work:/bin/sh\n"
@@ -61,7 +64,7 @@ def build(config: dict[str, Any]) -> None:
         mounts.bind(f"/dev/{name}", target)
         # What is written to a device goes to the device all the same; its times are the host's and must not change.
         mounts.restrict(target, MS_RDONLY | MS_NOSUID | MS_NOEXEC)
-    _etc(root, config["uids"][1] - 1 if "uids" in config else 1)
+    _etc(root, config["uids"][1] - 1 if "uids" in config else 1, programs=config["command"])
     for path, fd in extra:
         if not _covered(path, fd, root):
             _show(path, root, f"/proc/self/fd/{fd}")
@@ -127,8 +130,9 @@ def _system(name: str, root: str) -> None:
         _show(path, root)
 
 
-def _etc(root: str, users: int) -> None:
-    for name in _ETC:
+def _etc(root: str, users: int, *, programs: bool) -> None:
+    java = [name for name in os.listdir("/etc") if name.startswith(_ETC_OF_JAVA)] if programs else []
+    for name in (*_ETC, *(_ETC_OF_PROGRAMS if programs else ()), *java):
         path = f"/etc/{name}"
         if os.path.islink(path):
             os.makedirs(os.path.dirname(root + path), exist_ok=True)
