@@ -77,7 +77,7 @@ class ApplyRefused(FastnessError):
     """
     The changes of a run were not applied; the folder is as it was.
 
-    ``problems`` are all reasons, each a text that begins with the path that it is about.
+    ``problems`` are all reasons, each a text that begins with the path that it is about, where it is about one.
     """
 
     def __init__(self, problems: Iterable[str]) -> None:

@@ -261,11 +261,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise errors.GuestProtocolError(f"the run ended as protocol: {self.outcome.detail}", self)
         raise errors.LimitExceeded(self, kind.value, self.outcome.detail or None)
 
-    def apply(self, *, allow: Sequence[str] = ()) -> Applied:
+    def apply(self, *, allow: Sequence[str] = (), failed: bool = False) -> Applied:
         """
         Bring the changes of a command's run into the project that it worked on a copy of: all of them, or none.
 
         ``allow`` names changed files, or folders, that tools run by themselves (``.git``, ``package.json``...).
+        The changes of a command that did not end well are half of something, so ``failed`` must ask for them.
         Raises ApplyRefused with every problem, and nothing touched; ConfigurationError where the run had no ``work``;
         BackendError where writing failed, with everything put back.
         """
@@ -274,6 +275,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise errors.ConfigurationError("apply", self.run_id, "the result of a command's run with work=FOLDER")
         if isinstance(allow, str) or not all(isinstance(item, str) for item in allow):
             raise errors.ConfigurationError("allow", allow, "a list of paths")
+        if not self.ok and not failed:
+            detail = f": {self.outcome.detail}" if self.outcome.detail else ""
+            why = f"the command did not end well ({self.outcome.kind.value}{detail})"
+            raise errors.ApplyRefused([f"{why}; apply(failed=True) brings its changes in all the same"])
         return how(allow)
 
     def to_dict(self) -> dict[str, Any]:

@@ -279,6 +279,20 @@ def test_a_result_can_be_applied(backend: CommandBackend, project: Path) -> None
     assert not (project / "extra").exists()
 
 
+def test_the_changes_of_a_command_that_failed_are_not_applied(backend: CommandBackend, project: Path) -> None:
+    """They may be half of something; who wants them says so."""
+    backend.edit = _edit
+    backend.report = {"outcome": Outcome(OutcomeKind.GUEST_ERROR, "exit status 3"), "exit_code": 3}
+    before = (project / "src/main.c").read_bytes()
+    with sync.Sandbox(tier="isolated") as box:
+        result = box.run(command=["make"], work=project)
+        with pytest.raises(ApplyRefused, match=r"did not end well \(guest_error: exit status 3\); apply\(failed=True"):
+            result.apply()
+        assert (project / "src/main.c").read_bytes() == before
+        assert result.apply(failed=True).changed == ("src/main.c",)
+    assert (project / "src/main.c").read_bytes() != before
+
+
 def test_what_cannot_be_applied(backend: CommandBackend, project: Path) -> None:
     """A run without a project, and an ``allow`` that is no list of paths."""
     with sync.Sandbox(tier="isolated") as box:
