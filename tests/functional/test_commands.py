@@ -167,7 +167,9 @@ def test_java(run: Run) -> None:
     """A program whose settings its distribution keeps in /etc, and which starts threads for each processor."""
     needs("javac")
     code = "public class A { public static void main(String[] a) { System.out.println(6 * 7); } }"
-    result = run("sh", "-c", "javac A.java && java A", files={"A.java": code}, memory="1G", limits={"pids": 200}, timeout=60)
+    result = run(
+        "sh", "-c", "javac A.java && java A", files={"A.java": code}, memory="1G", limits={"pids": 200}, timeout=60
+    )
     assert result.stdout == "42\n", result.stderr
 
 
