@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Where the tree is put together: a folder that every Linux has and that nothing is looked up in meanwhile.
 _STAGE = "/tmp"  # noqa: S108  # covered by a mount of our own in a namespace of our own
+_PRELOAD_TMP = "size=32m,nr_inodes=1024,mode=1777"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 #: Folders of the root that are links into /usr on a merged system, and folders of their own elsewhere.
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -78,6 +79,9 @@ def build(config: dict[str, Any]) -> None:
         ):
             os.symlink(f"/proc/{target}", f"{root}/dev/{name}")
         os.mkdir(f"{root}/dev/shm")  # noqa: S108  # inside the tree
+    else:
+        # For packages that write something while they are imported; each guest's own is laid over it.
+        mounts.mount("tmpfs", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, _PRELOAD_TMP)
     # A process file system of this namespace's own, which a guest's will be laid over; the kernel lets one be mounted
     # only where another can be seen already.
     mounts.mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)

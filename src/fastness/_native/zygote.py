@@ -192,6 +192,8 @@ class _Zygote:
         for name in [name for name in main if not name.startswith("__")]:
             del main[name]
         if self.boot is not None:
+            os.environ["TMPDIR"] = config["temporary"]
+            os.environ["MPLCONFIGDIR"] = config["temporary"]
             for name in config["preload"]:
                 self.importing = name
                 __import__(name)

@@ -149,6 +149,8 @@ def build(
         "profile": profile,
         "zygote_profile": zygote_profile,
         "into_groups": False,
+        # Where packages may write while they are imported.
+        "temporary": "/tmp",  # noqa: S108  # inside
         "record": seccomp.has_user_notification(),
         "guest_uid": GUEST_UID,
         "command": not python,
@@ -157,7 +159,7 @@ def build(
     }
     environment = dict(_ENVIRONMENT)
     if not python:
-        environment = {"LANG": "C.UTF-8", "HOME": "/work", "PATH": _COMMAND_PATH, "TMPDIR": "/tmp"}  # noqa: S108  # inside
+        environment = {"LANG": "C.UTF-8", "HOME": "/tmp", "PATH": _COMMAND_PATH, "TMPDIR": "/tmp"}  # noqa: S108  # inside
     return config, environment
 
 
@@ -165,7 +167,8 @@ def command_environment(interpreter_first: bool = True) -> dict[str, str]:
     """What every program of the runtime ``command`` finds in its environment before what the caller passes."""
     own = inside(os.path.join(os.path.realpath(sys.base_prefix), "bin"), places(_interpreter()))
     path = _COMMAND_PATH if not interpreter_first or own.startswith("/usr") else f"{own}:{_COMMAND_PATH}"
-    return {"LANG": "C.UTF-8", "HOME": "/work", "PATH": path, "TMPDIR": "/tmp", "TERM": "dumb"}  # noqa: S108  # inside
+    # What tools keep in a home folder is not part of the project.
+    return {"LANG": "C.UTF-8", "HOME": "/tmp", "PATH": path, "TMPDIR": "/tmp", "TERM": "dumb"}  # noqa: S108  # inside
 
 
 def hidden(paths: list[str]) -> list[str]:

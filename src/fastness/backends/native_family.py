@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastness._linux import uids
 from fastness.backends.box import Box, BoxLost, become_ready
-from fastness.backends.native_guest import Early, Guest, Size
+from fastness.backends.native_guest import Early, Guest, Size, make_folder
 from fastness.backends.native_slots import SlotStock, leaf
 from fastness.backends.zygote_process import ZygoteProcess
 from fastness.errors import BackendError
@@ -137,6 +137,9 @@ class Family:
                 fix = "let root write there" if ours else f"set {uids.VARIABLE} to a free range"
                 raise BackendError("finding unused users", error, fix) from None
             config["uids"] = [block.base, block.count]
+        if self.tier != "isolated":
+            config["temporary"] = os.path.join(self._boxes, f"b{next(_names)}")
+            make_folder(config["temporary"], -1 if block is None else block.base)
         place = self._stock.place if self.tier == "isolated" else None
         config["into_groups"] = place is not None and place.supports_clone_into
         try:
@@ -271,13 +274,8 @@ class Family:
             writable = ["/work", "/tmp"] + (["/dev/shm"] if request["programs"] else [])  # noqa: S108  # of the guest alone
             return request | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
         folder = guest.folder = os.path.join(self._boxes, name)
-        os.mkdir(folder, 0o700)
-        for part in ("", "work", "tmp"):
-            path = os.path.join(folder, part) if part else folder
-            if part:
-                os.mkdir(path, 0o700)
-            if guest.uid >= 0:
-                os.chown(path, guest.uid, guest.uid)
+        for path in (folder, f"{folder}/work", f"{folder}/tmp"):
+            make_folder(path, guest.uid)
         return request | {
             "work": f"{folder}/work",
             "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours

@@ -4,6 +4,7 @@ One native guest on its caller's side: a box with what belongs to it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -39,3 +40,10 @@ class Guest:
         #: What it was taken for.
         self.request: RunRequest | None = None
         self.buried = False
+
+
+def make_folder(path: str, uid: int) -> None:
+    """A folder that is open to its owner alone: user ``uid``, or this process's where it is -1.  Raises ``OSError``."""
+    os.mkdir(path, 0o700)
+    if uid >= 0:
+        os.chown(path, uid, uid)

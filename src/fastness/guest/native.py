@@ -150,6 +150,7 @@ def serve(
     sys.path.insert(0, folder)
     os.environ["HOME"] = folder
     os.environ["TMPDIR"] = temporary
+    os.environ["MPLCONFIGDIR"] = temporary + "/matplotlib"
     # The interpreter has reseeded its own generator at the fork.
     _reseed_numpy(None)
     if ahead:
