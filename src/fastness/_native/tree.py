@@ -81,7 +81,8 @@ def build(config: dict[str, Any]) -> None:
         os.mkdir(f"{root}/dev/shm")  # noqa: S108  # inside the tree
     else:
         # For packages that write something while they are imported; each guest's own is laid over it.
-        mounts.mount("tmpfs", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, _PRELOAD_TMP)
+        writable = f"{root}/tmp"  # noqa: S108  # inside the tree
+        mounts.mount("tmpfs", writable, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, _PRELOAD_TMP)
     # A process file system of this namespace's own, which a guest's will be laid over; the kernel lets one be mounted
     # only where another can be seen already.
     mounts.mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)

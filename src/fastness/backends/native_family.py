@@ -274,7 +274,7 @@ class Family:
             writable = ["/work", "/tmp"] + (["/dev/shm"] if request["programs"] else [])  # noqa: S108  # of the guest alone
             return request | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
         folder = guest.folder = os.path.join(self._boxes, name)
-        for path in (folder, f"{folder}/work", f"{folder}/tmp"):
+        for path in (folder, f"{folder}/work", f"{folder}/tmp"):  # noqa: S108  # folders of ours
             make_folder(path, guest.uid)
         return request | {
             "work": f"{folder}/work",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux import landlock, why_unsupported
-from fastness.backends import native_gaps, probe_record
+from fastness.backends import native_gaps, native_slots, probe_record
 from fastness.backends.base import Report, Staged
 from fastness.errors import FastnessError, TierUnavailable
 from fastness.limits import MIB, Limits
@@ -372,6 +372,7 @@ async def probe(backend: NativeBackend, waiting: Waiting, *, afresh: bool) -> Pr
             "control groups": backend.groups_in_words(),
         },
         micros=round((time.monotonic() - began) * 1e6),
+        notes=(native_slots.programs_in_words(),) if "command" in backend.runtimes else (),
     )
     await waiting.call(partial(probe_record.record, tier.value, wanted, verdict))
     return verdict

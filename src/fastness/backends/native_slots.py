@@ -64,11 +64,22 @@ def no_groups(tier: Tier) -> TierUnavailable:
     """Why programs cannot be run here: nothing caps their processes together."""
     found = place()[1]
     reasons = found.reasons if isinstance(found, cgroup.Unavailable) else []
+    # Of the others there is no more to say than that this machine's controllers are elsewhere.
     failures = tuple(
         ProbeFailure(guarantee=Guarantee.TOTAL_MEM_CAP.value, cause=f"{r.candidate}: {r.cause}", remedy=r.fix)
-        for r in reasons
+        for r in reasons[:1]
     )
     return TierUnavailable(tier.value, failures, reason="a program's processes cannot be capped together here")
+
+
+def programs_in_words() -> str:
+    """Whether programs can be run here, and how their processes are capped or what would let them be."""
+    found = place()[1]
+    what = "programs (command=, fastness exec)"
+    if isinstance(found, cgroup.Unavailable):
+        first = found.reasons[0]
+        return f"{what} cannot be run here: {first.cause}. Fix: {first.fix}"
+    return f"{what} can be run here; what caps a run's processes together: {found.how}"
 
 
 def leaf(place: Slots | None, name: str) -> Slot:
