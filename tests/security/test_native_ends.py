@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import native_hosts
+import native_programs
 import pytest
 
 import house
@@ -29,8 +30,8 @@ def found() -> Iterator[dict[str, native_hosts.Caller]]:
 
 
 def killed(caller: native_hosts.Caller, tier: str, state: str, **more: Any) -> dict[str, Any]:
-    wanted = {"state": state, "tier": tier, "program": native_hosts.HOST, "within": house.PROCESS_GRACE_S, **more}
-    told: dict[str, Any] = caller.run(native_hosts.WATCHER, wanted)
+    wanted = {"state": state, "tier": tier, "program": native_programs.HOST, "within": house.PROCESS_GRACE_S, **more}
+    told: dict[str, Any] = caller.run(native_programs.WATCHER, wanted)
     assert told["left"] == []
     assert told["still"] == []
     assert told["mounts"] == []
@@ -71,8 +72,8 @@ def test_the_next_start_finds_all_as_it_was(caller: str, found: dict[str, native
     one = native_hosts.find(found, caller)
     for tier in ("confined", "isolated"):
         house.require(f"{tier} tier")
-        wanted = {"state": "sleeping", "tier": tier, "program": native_hosts.HOST, "within": house.PROCESS_GRACE_S}
-        one.run(native_hosts.WATCHER.replace("runtime.sweep()", ""), wanted)
+        wanted = {"state": "sleeping", "tier": tier, "program": native_programs.HOST, "within": house.PROCESS_GRACE_S}
+        one.run(native_programs.WATCHER.replace("runtime.sweep()", ""), wanted)
         assert one.run(start, tier) == 42
 
 
@@ -80,8 +81,8 @@ def test_the_next_start_finds_all_as_it_was(caller: str, found: dict[str, native
 def test_doctor_sweeps_what_a_killed_host_left(found: dict[str, native_hosts.Caller]) -> None:
     """``fastness doctor --sweep`` says how many dead processes it cleared up after, and then there are none."""
     one = native_hosts.find(found, "caller")
-    wanted = {"state": "sleeping", "tier": "confined", "program": native_hosts.HOST, "within": house.PROCESS_GRACE_S}
-    told = one.run(native_hosts.WATCHER.replace("runtime.sweep()", ""), wanted)
+    wanted = {"state": "sleeping", "tier": "confined", "program": native_programs.HOST, "within": house.PROCESS_GRACE_S}
+    told = one.run(native_programs.WATCHER.replace("runtime.sweep()", ""), wanted)
     assert len(told["folders"]) == 2
     sweep = (
         "import sys\nfrom fastness.cli.main import main\nsys.argv = ['fastness', 'doctor', '--sweep', '--json']\nmain()"
@@ -96,7 +97,7 @@ def test_doctor_sweeps_what_a_killed_host_left(found: dict[str, native_hosts.Cal
 
 
 def stressed(one: native_hosts.Caller, tier: str, runs: int) -> None:
-    told = one.run(native_hosts.STRESS, {"tier": tier, "runs": runs, "seed": runs}, timeout=60 + runs)
+    told = one.run(native_programs.STRESS, {"tier": tier, "runs": runs, "seed": runs}, timeout=60 + runs)
     assert told["wrong"] == []
     assert told["right"] + told["crashed"] + told["refused"] == runs
     assert told["right"] >= runs / 4
@@ -136,7 +137,7 @@ def test_hosts_killed_at_random(tier: str, caller: str, found: dict[str, native_
     """A host with guests that wait, come and go is killed at any moment of that."""
     house.require(f"{tier} tier")
     one = native_hosts.find(found, caller)
-    program = native_hosts.HOST.replace("\nelse:\n", "\nelif state == 'busy':\n    BUSY\nelse:\n").replace(
+    program = native_programs.HOST.replace("\nelse:\n", "\nelif state == 'busy':\n    BUSY\nelse:\n").replace(
         "BUSY",
         "other = fastness.Sandbox(tier=tier, pool=2)\n"
         "    work = lambda: [other.run('1') for _ in range(1 << 30)]\n"

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 import native_hosts
+import native_programs
 import pytest
 
 import house
@@ -80,7 +81,7 @@ def poorer(one: native_hosts.Caller, tier: str, **wanted: Any) -> dict[str, Any]
     there(tier)
     environment = {"FASTNESS_HOME": f"{one.home}/{next(_homes)}", **wanted.pop("env", {})}
     before = wanted.pop("before", [])
-    told: dict[str, Any] = one.run(native_hosts.POORER, {"tier": tier, **wanted}, env=environment, before=before)
+    told: dict[str, Any] = one.run(native_programs.POORER, {"tier": tier, **wanted}, env=environment, before=before)
     assert told["seconds"] < 20
     return told
 
