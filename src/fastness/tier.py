@@ -141,7 +141,8 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     What a backend found out about this host by trying.
 
     ``guarantees`` were proven; ``failures`` were not; ``layers`` names the mechanism behind each;
-    ``versions`` are of the pieces involved; ``micros`` is how long the probe took.
+    ``versions`` are of the pieces involved; ``micros`` is how long the probe took.  ``notes`` say in words what the
+    tier can do here beside its guarantees, or cannot and why.
     """
 
     backend: str
@@ -152,6 +153,7 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     layers: dict[str, str] = {}
     versions: dict[str, str] = {}
     micros: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:

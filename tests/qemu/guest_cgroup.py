@@ -423,8 +423,10 @@ def version_1_given() -> None:
 def version_1_not_given() -> None:
     def act() -> None:
         why = refused("one-3")
-        assert "Permission denied" in why.reasons[1].cause, why
-        assert "run as root" in why.reasons[1].fix
+        assert why.reasons[0].candidate == "cgroup1"
+        assert "Permission denied" in why.reasons[0].cause, why
+        assert "run as root" in why.reasons[0].fix
+        assert "for g in " in why.reasons[0].fix
 
     elsewhere("version_1_not_given", act, uid=ORDINARY)
 

@@ -14,7 +14,7 @@ from fastness._linux import cgroup_probe
 from fastness._linux.cgroup_files import HOST, SLOTS, groups_below, owner_of, remove_group
 from fastness._linux.cgroup_find import Place, own_places
 from fastness._linux.cgroup_slot import Slot, Slots, SlotUsage, Unusable, end_leftovers
-from fastness._linux.cgroup_v1 import SlotsV1
+from fastness._linux.cgroup_v1 import REQUIRED, SlotsV1
 from fastness._linux.cgroup_v2 import IN_CONTAINER, SlotsV2, base_of
 
 __all__ = ["Reason", "Slot", "SlotUsage", "Slots", "Unavailable", "find", "sweep"]
@@ -35,7 +35,7 @@ class Reason:
 
 
 class Unavailable:
-    """No slots can be made here; ``reasons`` has one :class:`Reason` for each candidate."""
+    """No slots can be made here; ``reasons`` has one :class:`Reason` for each candidate, what this machine has first."""
 
     __slots__ = ("reasons",)
 
@@ -84,7 +84,15 @@ def find(owner: str) -> Slots | Unavailable:
             return slots
         slots.close()
         reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
+    if _in_version_1(places):
+        # What is there comes first: a controller is in the hierarchies of one version only.
+        reasons.reverse()
     return Unavailable(reasons)
+
+
+def _in_version_1(places: dict[str, Place]) -> bool:
+    """Whether this machine has the controllers that slots need in version 1 hierarchies."""
+    return all(name in places for name in REQUIRED)
 
 
 def _panics() -> bool:
@@ -101,6 +109,11 @@ def _flavour(candidate: Callable[[str, dict[str, Place]], Slots]) -> str:
 
 
 def _version_2(owner: str, places: dict[str, Place]) -> Slots:
+    if _in_version_1(places):
+        raise Unusable(
+            f"this machine has {' and '.join(REQUIRED)} in version 1 hierarchies",
+            "boot with version 2 (with systemd: systemd.unified_cgroup_hierarchy=1)",
+        )
     if "2" not in places:
         raise Unusable(
             "no cgroup2 file system shows the group of this process",

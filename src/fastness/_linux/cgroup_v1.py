@@ -134,7 +134,7 @@ class SlotsV1(Slots):
                     if controller in REQUIRED:
                         for folder in made:
                             remove_group(folder)
-                        raise _cannot_make(controller, place, error) from None
+                        raise _cannot_make(place, error, [used[name] for name in REQUIRED]) from None
                     continue
                 made.append(root)
             self._by_controller[controller] = root
@@ -186,10 +186,17 @@ def _can_be_used(place: Place) -> bool:
         return False
 
 
-def _cannot_make(controller: str, place: Place, error: OSError) -> Unusable:
+def _cannot_make(place: Place, error: OSError, needed: list[Place]) -> Unusable:
+    cause = f"no group can be made in {place.folder}: {error.strerror}"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return Unusable(
-            f"no group can be made in {place.folder}: {error.strerror}",
-            f"run as root, or have root make a {controller} group for this user and start the program in it",
-        )
-    return Unusable(f"no group can be made in {place.folder}: {error.strerror}", f"make {place.folder} writable")
+        return Unusable(cause, f"run as root, or have root give groups to this user: {_give(needed)}")
+    return Unusable(cause, f"make {place.folder} writable")
+
+
+def _give(needed: list[Place]) -> str:
+    """The commands with which root gives a user groups, below those that the user's processes are in already."""
+    folders = " ".join(dict.fromkeys(place.folder for place in needed))
+    return (
+        f"for g in {folders}; do mkdir $g/NAME; chown -R {os.geteuid()} $g/NAME; "
+        "echo PID > $g/NAME/cgroup.procs; done (PID is the shell that starts the program)"
+    )

@@ -266,7 +266,7 @@ def _offered(base: str, place: Place) -> list[str]:
     if missing:
         raise Unusable(
             f"the controllers {' and '.join(missing)} are not handed down to {base}",
-            f"{scope_command()}; a machine whose controllers are in version 1 hierarchies has none for version 2",
+            scope_command(),
         )
     if place.mount.read_only:
         raise Unusable(f"{place.mount.point} is mounted read-only", IN_CONTAINER)

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import textwrap
 from typing import Any
 
 import msgspec
@@ -103,6 +105,25 @@ def probe_table(probe: Probe) -> Any:
     return shown
 
 
+def in_lines(note: str) -> str:
+    """
+    A note of a probe in lines of at most 80 columns where that can be.
+
+    Its fix has lines of its own, and in what may be a command they end where a shell lets them.
+    """
+    text, found, fix = note.partition(" Fix: ")
+    lines = textwrap.wrap(text, 78, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    if found:
+        whole = re.sub(r"(?<![;:]) ", "\0", f"Fix: {fix}") if ";" in fix else f"Fix: {fix}"
+        lines += (
+            line.replace("\0", " ")
+            for line in textwrap.wrap(
+                whole, 78, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+        )
+    return "\n".join(visible(line) for line in lines)
+
+
 def doctor(*, as_json: bool, sweep: bool) -> int:
     """Show what holds here.  Exit code 3 where the default tier does not."""
     from fastness.backends import registry
@@ -133,6 +154,8 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
             default_mark = ", the default" if name == default else ""
             console.print(f"tier {name}{default_mark}: {mark} (backend {probe.backend}, {probe.micros / 1e6:.2f} s)")
             console.print(probe_table(probe))
+            for note in probe.notes:
+                print(in_lines(note))
             if probe.versions:
                 console.print("versions: " + ", ".join(f"{k} {v}" for k, v in probe.versions.items()) + "\n")
     absent = [name for name, probe in probes.items() if not probe.backend]
