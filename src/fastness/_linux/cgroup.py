@@ -35,7 +35,7 @@ class Reason:
 
 
 class Unavailable:
-    """No slots can be made here; ``reasons`` has one :class:`Reason` for each candidate, what this machine has first."""
+    """No slots can be made here; ``reasons`` has one :class:`Reason` for each, what this machine has first."""
 
     __slots__ = ("reasons",)
 
