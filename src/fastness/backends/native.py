@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from fastness._linux import cgroup
-from fastness.backends import native_config, native_limits, native_work
+from fastness.backends import native_config, native_gaps, native_limits, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.deadlines import left, told, until
@@ -180,8 +180,6 @@ class NativeBackend(Backend):
             try:
                 guest = family.take_ready(key) or await family.make(key, early=early)
             except BackendError as error:
-                from fastness.backends import native_gaps
-
                 if self._closed:
                     # Whatever it was that failed, it was ended on the way.
                     raise BackendError("running", "the sandbox was closed meanwhile", "make a new one") from None
