@@ -63,7 +63,7 @@ def test_explaining_an_unknown_tier_exits_2(capsys: pytest.CaptureFixture[str]) 
     assert "wasm" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("tier", ["mediated", "isolated", "container", "vm"])
+@pytest.mark.parametrize("tier", ["mediated", "container", "vm"])
 def test_explaining_a_tier_without_a_backend(tier: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A tier that this version does not have is explained all the same, and said to be unavailable."""
     assert main(["explain", tier]) == 0
