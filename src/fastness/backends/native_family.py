@@ -137,17 +137,19 @@ class Family:
                 fix = "let root write there" if ours else f"set {uids.VARIABLE} to a free range"
                 raise BackendError("finding unused users", error, fix) from None
             config["uids"] = [block.base, block.count]
-        if self.tier != "isolated":
-            config["temporary"] = os.path.join(self._boxes, f"b{next(_names)}")
-            make_folder(config["temporary"], -1 if block is None else block.base)
         place = self._stock.place if self.tier == "isolated" else None
         config["into_groups"] = place is not None and place.supports_clone_into
         try:
+            if self.tier != "isolated":
+                config["temporary"] = os.path.join(self._boxes, f"b{next(_names)}")
+                make_folder(config["temporary"], -1 if block is None else block.base)
             group = leaf(place, f"b{next(_names)}") if config["into_groups"] else None
             zygote = ZygoteProcess.spawn(config, self._environment, group)
-        except BaseException:
+        except BaseException as error:
             if block is not None:
                 block.release()
+            if isinstance(error, OSError):
+                raise BackendError("making a zygote's folder", error, "free space where FASTNESS_HOME is") from None
             raise
         zygote.uids = block
         if block is not None:
