@@ -84,6 +84,20 @@ RANGES: dict[str, tuple[float, float]] = {
     "grace_s": (0.0, 60.0),
 }
 
+#: Limits that are sizes in bytes, and are written as such.
+SIZES = frozenset(name for name in RANGES if name == "memory" or name.endswith("_bytes"))
+
+
+def in_units(size: float) -> str:
+    """A size as :func:`parse_size` takes it, in the largest unit that it is a whole number of."""
+    count = int(size)
+    for unit in ("", "K", "M"):
+        if count % 1024 or not count:
+            return f"{count}{unit}"
+        count //= 1024
+    return f"{count}G"
+
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", re.IGNORECASE)
 _UNIT = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 

@@ -178,7 +178,7 @@ def test_the_object(tmp_path: Path) -> None:
         ((), "kill -9 $$", 1, "crashed"),
         (("--timeout", "0.4"), "sleep 60", 4, "timeout"),
         (("--memory", "48M", "--disk", "1M"), "head -c 900000000 /dev/zero | tail", 4, "memory"),
-        (("--max-files", "10"), "for i in $(seq 20); do : > f$i || exit 3; done", 1, "guest_error"),
+        (("--max-files", "10"), "for i in $(seq 20); do : > f$i || exit 3; done", 4, "disk"),
         (("--env", "A=b", "--env", "C="), 'test "$A$C" = b', 0, "ok"),
     ],
 )
@@ -188,6 +188,27 @@ def test_codes(options: tuple[str, ...], line: str, code: int, kind: str) -> Non
     outcome = done.object()["outcome"]
     assert isinstance(outcome, dict)
     assert (done.code, outcome["kind"]) == (code, kind), done.err + str(outcome)
+
+
+@pytest.mark.parametrize(
+    ("options", "line", "told"),
+    [
+        (("--max-files", "10"), "for i in $(seq 20); do touch f$i || exit 3; done",
+         "disk: exit status 3; it met its limit of 10 files and folders (files).  Raise it with --max-files N."),
+        (("--disk", "1M"), "head -c 2000000 /dev/zero > big",
+         "disk: exit status 1; its files met their limit of 1M (file_bytes).  Raise it with --disk SIZE."),
+        (("--pids", "6"), "for i in $(seq 20); do sleep 5 & done; wait",
+         "guest_error: exit status 2; it met its limit of 6 processes and threads (pids).  Raise it with --pids N."),
+        (("--pids", "30"), "for i in $(seq 20); do sleep 0.1 & done; wait", ""),
+        (("--max-files", "10"), "for i in $(seq 20); do touch f$i || exit 0; done", ""),
+        (("--max-files", "10"), "exit 3", "guest_error: exit status 3"),
+    ],
+)  # fmt: skip
+def test_the_limit_that_was_met_is_named(options: tuple[str, ...], line: str, told: str) -> None:
+    """With the option that raises it; one that was not met, or did no harm, is not named."""
+    done = command("exec", *options, "--", "sh", "-c", line)
+    said = [text for text in done.err.splitlines() if text.startswith("fastness: ")]
+    assert said == ([f"fastness: {told}"] if told else []), done.err
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,19 @@ def test_output_that_is_not_kept(box: fastness.Sandbox) -> None:
     assert result.stdout.startswith("HEADxx") and result.stdout.endswith("xxTAIL")
 
 
+@pytest.mark.tiers("isolated")
+def test_the_limit_that_was_met_is_named(box: fastness.Sandbox) -> None:
+    """Files or their bytes, or threads; an error of the program's own making gets no such words."""
+    full = box.run("for i in range(100): open(f'{i}', 'w').close()", limits={"files": 20}).outcome
+    assert (full.kind, full.detail.endswith("; it met its limit of 20 files and folders (files)")) == ("disk", True)
+    large = box.run("open('big', 'wb').write(bytes(1 << 21))", limits={"file_bytes": 1 << 20}).outcome
+    assert (large.kind, large.detail.endswith("; its files met their limit of 1M (file_bytes)")) == ("disk", True)
+    start = "import threading, time\nfor _ in range(40): threading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
+    many = box.run(start, limits={"pids": 20}).outcome
+    assert many.detail == "RuntimeError: can't start new thread; it met its limit of 20 processes and threads (pids)"
+    assert box.run("raise OSError(28, 'mine')").outcome.detail == "OSError: [Errno 28] mine"
+
+
 # refusals
 
 

@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from fastness._linux import cgroup
-from fastness.backends import native_config, native_gaps, native_limits, native_work
+from fastness.backends import native_config, native_gaps, native_limits, native_met, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.deadlines import left, told, until
@@ -280,15 +280,16 @@ class NativeBackend(Backend):
         killed = False
         if guest.slot is not None and not answered_well:
             killed = bool(guest.slot.usage().oom_kills)
-        return talk.report(
+        report = talk.report(
             ended=ended,
             collected=collected,
             records=guest.zygote.records(box.name),
             out_of_memory=killed,
-            layers=self._layers(guest),
+            layers=native_limits.layers(self.tier, guest),
             session=bool(session),
             queued=queued,
         )
+        return native_met.told(report, self.tier, guest, request)
 
     async def fill(self, guest: Guest, staged: Staged) -> None:
         """Put the run's files into the guest's work folder.  Raises StagingError."""
@@ -341,15 +342,6 @@ class NativeBackend(Backend):
             return await self._waiting.call(look)
         except OSError as error:
             raise BackendError("collecting the run's files", error, "please report this") from None
-
-    def _layers(self, guest: Guest) -> dict[str, str]:
-        found = {name.upper(): text for name, text in guest.box.ready.layers.items() if name != "denials_recorded"}
-        found["DENIALS_RECORDED"] = guest.box.ready.layers.get("denials_recorded", "partial")
-        if self.tier is Tier.ISOLATED:
-            kept = guest.slot.flavour if guest.slot is not None else "rlimit+nofork"
-            found["TOTAL_MEM_CAP"] = kept
-            found["PIDS_CAP"] = f"{kept}+rlimit" if guest.slot is not None else "rlimit+nofork"
-        return found
 
     # sessions, and ahead
 

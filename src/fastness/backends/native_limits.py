@@ -60,8 +60,9 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
             reserve = _RESERVE if guest.slot is not None else 0
             box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
             box.limit(resource.RLIMIT_DATA, data + limits.memory)
-        # In a user namespace, or as a user, of its own a guest is counted alone.
-        box.limit(resource.RLIMIT_NPROC, limits.pids + first)
+        # In a user namespace, or as a user, of its own a guest is counted alone.  Where it has a group, that one is met
+        # first, for it counts what it refuses.
+        box.limit(resource.RLIMIT_NPROC, limits.pids + first + (guest.slot is not None))
         if not box.alive:
             # Its number may have become another's meanwhile.
             raise BoxLost("the guest has ended")
@@ -70,6 +71,17 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
         raise BoxLost("the guest has ended") from error
     except (OSError, ValueError) as error:
         raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
+
+
+def layers(tier: Tier, guest: Guest) -> dict[str, str]:
+    """What keeps each guarantee: the guest's own word from before it heard of foreign code, and its group."""
+    found = {name.upper(): text for name, text in guest.box.ready.layers.items() if name != "denials_recorded"}
+    found["DENIALS_RECORDED"] = guest.box.ready.layers.get("denials_recorded", "partial")
+    if tier is Tier.ISOLATED:
+        kept = guest.slot.flavour if guest.slot is not None else "rlimit+nofork"
+        found["TOTAL_MEM_CAP"] = kept
+        found["PIDS_CAP"] = f"{kept}+rlimit" if guest.slot is not None else "rlimit+nofork"
+    return found
 
 
 def bound_early(tier: Tier, request: RunRequest, guest: Guest) -> None:

@@ -75,6 +75,7 @@ def run(**options: Any) -> int:
 @click.option("--memory", metavar="SIZE", help="What it may use, such as 2G.  [default: 512M]")
 @click.option("--disk", metavar="SIZE", help="Bytes of all files in /work.  [default: 256M]")
 @click.option("--max-files", type=int, metavar="N", help="Files and folders in /work.  [default: 10000]")
+@click.option("--pids", type=int, metavar="N", help="Processes and threads at once.  [default: 64]")
 @click.option("--env", multiple=True, metavar="K=V", help="A variable for the command.  May be repeated.")
 @click.option("--stdin", metavar="FILE", help="Its standard input; - for that of this command.  [default: empty]")
 @click.option("--image", metavar="I", help="Image to run in, for tiers that have images.")

@@ -25,6 +25,9 @@ _HINTS = {
     "protocol": "The guest broke the channel's rules and was ended.",
 }
 
+#: Options of ``fastness exec`` for the limits that a detail ends with.
+_OPTION_OF = {"files": "--max-files N", "file_bytes": "--disk SIZE", "pids": "--pids N"}
+
 
 def err(text: str) -> None:
     """One message of ours."""
@@ -93,8 +96,18 @@ def outcome_line(result: RunResult) -> str:
     if result.outcome.signal is not None:
         parts.append(f"signal {result.outcome.signal}")
     text = ": ".join(parts)
-    hint = _HINTS.get(kind)
+    hint = _hint(result)
     return f"{text}.  {hint}" if hint else text
+
+
+def _hint(result: RunResult) -> str:
+    kind, detail = result.outcome.kind.value, result.outcome.detail
+    if result.runtime == "command":
+        # The detail of a command is the host's own.
+        for name, option in _OPTION_OF.items():
+            if detail.endswith(f"({name})"):
+                return f"Raise it with {option}."
+    return _HINTS.get(kind, "")
 
 
 def show_error(error: FastnessError) -> None:

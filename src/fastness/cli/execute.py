@@ -44,7 +44,7 @@ def execute(
         raise ConfigurationError("--allow-apply", allow[0], "something to apply; add --apply")
     request: dict[str, Any] = {name: options[name] for name in ("timeout", "memory", "image")}
     request |= {"command": command, "work": work, "include": include or None, "env": variables(options["env"])}
-    request["limits"] = _limits(options["disk"], options["max_files"])
+    request["limits"] = _limits(options["disk"], options["max_files"], options["pids"])
     if options["stdin"] is not None:
         request["stdin"] = read_stdin(options["stdin"])
     if tier is None and not (os.environ.get("FASTNESS_TIER") or os.environ.get("FASTNESS_RUNTIME")):
@@ -59,12 +59,14 @@ def execute(
     return _finish(result, work, allow, do_apply=do_apply, as_json=as_json)
 
 
-def _limits(disk: str | None, files: int | None) -> dict[str, int] | None:
+def _limits(disk: str | None, files: int | None, pids: int | None) -> dict[str, int] | None:
     limits: dict[str, int] = {}
     if disk is not None:
         limits["file_bytes"] = parse_size(disk, "--disk")
     if files is not None:
         limits["files"] = files
+    if pids is not None:
+        limits["pids"] = pids
     return limits or None
 
 

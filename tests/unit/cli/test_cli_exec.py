@@ -93,7 +93,7 @@ def test_options_become_a_request(backend: CommandBackend, project: Path) -> Non
     """Every option arrives where the API expects it."""
     code = main(
         ["exec", "--work", str(project), "--timeout", "7", "--memory", "64M", "--disk", "1M", "--max-files", "50",
-         "--env", "A=b", "--include", ".env", "--", "make", "-j2", "--", "all"]
+         "--pids", "9", "--env", "A=b", "--include", ".env", "--", "make", "-j2", "--", "all"]
     )  # fmt: skip
     request = backend.requests[0]
     assert code == 0
@@ -106,6 +106,7 @@ def test_options_become_a_request(backend: CommandBackend, project: Path) -> Non
     )
     limits = request.limits
     assert (limits.wall_s, limits.memory, limits.file_bytes, limits.files) == (7.0, 64 << 20, 1 << 20, 50)
+    assert limits.pids == 9
     assert ".env" in backend.staged[0].project.entries
 
 
