@@ -81,7 +81,7 @@ def test_it_starts_clean(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_HOST", "1")
     result = run("sh", "-c", "env; pwd; echo $(ls /proc/self/fd); umask", env={"GIVEN": "2", "TERM": "mine"})
     lines = result.stdout.splitlines()
-    assert {"GIVEN=2", "TERM=mine", "HOME=/work", "TMPDIR=/tmp", "LANG=C.UTF-8"} <= set(lines)
+    assert {"GIVEN=2", "TERM=mine", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8"} <= set(lines)
     assert "OF_THE_HOST" not in result.stdout
     # The streams, and the folder that is being listed.
     assert lines[-3:] == ["/work", "0 1 2 3", "0022"]
