@@ -65,12 +65,17 @@ class TierUnavailable(FastnessError):
 
 
 class StagingError(FastnessError):
-    """A file could not be staged for the guest.  Nothing ran.  ``path`` is the offending path, ``why`` the reason."""
+    """
+    A file could not be staged for the guest.  Nothing ran.
 
-    def __init__(self, path: object, why: str) -> None:
+    ``path`` is the offending path, ``why`` the reason, and ``fix`` a sentence that says what to do.
+    """
+
+    def __init__(self, path: object, why: str, fix: str = "Check the path that was given.") -> None:
         self.path = path
         self.why = why
-        super().__init__(f"cannot stage {_short(path)}: {why}; nothing ran. Check the path that was given.")
+        self.fix = fix
+        super().__init__(f"cannot stage {_short(path)}: {why}; nothing ran. {fix}")
 
 
 class ApplyRefused(FastnessError):

@@ -15,6 +15,7 @@ from fastness.backends.base import Report, Sink, Staged
 from fastness.backends.engine_process import GRACE_S, EngineLost, EngineProcess
 from fastness.backends.telling import CallbackRaised, Gathered, answered, capability_of, claimed, exited, raised
 from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError
+from fastness.runner.staging import DOES_NOT_FIT
 from fastness.runs import Changes, Denial, DenialCode, Files, Outcome, OutcomeKind, RunRequest, Usage
 from fastness.wire import messages as m
 from fastness.wire.payload import ClaimHead, GuestPayload, decode_claims, decode_payload
@@ -250,7 +251,7 @@ def layers_of(engine: EngineProcess) -> dict[str, str]:
 
 def _refused(result: m.Result) -> Exception:
     if result.trap.startswith("the files do not fit"):
-        return StagingError("files", result.trap)
+        return StagingError("files", result.trap, DOES_NOT_FIT)
     if result.trap.startswith("the module"):
         return ConfigurationError("module", result.trap, "a preview 1 command module, which exports _start")
     return BackendError("running the guest", result.trap, "please report this")

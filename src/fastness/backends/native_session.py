@@ -16,6 +16,7 @@ from fastness.backends.native_talk import Talk
 from fastness.backends.telling import CallbackRaised
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.entries import Entry
+from fastness.runner.staging import DOES_NOT_FIT
 from fastness.runs import Denial, Outcome, OutcomeKind, RunRequest
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class NativeSession(BackendSession):
         limits = request.limits
         if size > limits.file_bytes or len(there) > limits.files:
             why = f"with what is there it would be {len(there)} files of {size} bytes, and {limits.files} of"
-            raise StagingError(next(iter(staged.files)), f"{why} {limits.file_bytes} may be (files, file_bytes)")
+            raise StagingError(next(iter(staged.files)), f"{why} {limits.file_bytes} may be", DOES_NOT_FIT)
 
     def _new(self, denials: tuple[Denial, ...]) -> tuple[Denial, ...]:
         """Refused system calls are counted over the guest's life: what has come since the last execute."""

@@ -57,7 +57,7 @@ def run(
     files, preopens = _folders(options["dirs"], _is_module(request), limits)
     for destination, path in _sources(options["files"]):
         if destination in files:
-            raise StagingError(destination, "it is copied twice")
+            raise StagingError(destination, "it is copied twice", "Give one of the two another destination.")
         files[destination] = path
     request["files"] = files
     request["preopens"] = preopens
@@ -178,7 +178,7 @@ def _program(code: str | None, arguments: tuple[str, ...], runtime: str | None) 
         return {"entry": name, "runtime": runtime, "args": args}
     data = sys.stdin.buffer.read(_PIPE_CAP + 1)
     if len(data) > _PIPE_CAP:
-        raise StagingError("standard input", f"the program is larger than {size(_PIPE_CAP)}")
+        raise StagingError("standard input", f"the program is larger than {size(_PIPE_CAP)}", "Give a smaller one.")
     if runtime == "wasi" or (runtime is None and data.startswith(b"\0asm")):
         return {"module": data, "args": args}
     try:
@@ -223,7 +223,7 @@ def _folders(given: Iterable[str], module: bool, limits: Limits) -> tuple[dict[s
         for path, data in staged.items():
             destination = f"{inside}/{path}" if inside else path
             if destination in files:
-                raise StagingError(destination, "it is copied twice")
+                raise StagingError(destination, "it is copied twice", "Give one of the two another destination.")
             files[destination] = data
         names.append(name)
     return files, names if names and module else None
@@ -264,7 +264,7 @@ def read_stdin(name: str) -> bytes:
         return sys.stdin.buffer.read(_PIPE_CAP + 1)
     from fastness.runner.staging import read_file
 
-    return read_file(name, _PIPE_CAP)
+    return read_file(name, _PIPE_CAP, cap="that standard input may have", fix="Stage it as a file instead.")
 
 
 def _folder(out: str | None) -> Path | None:

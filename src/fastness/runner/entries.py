@@ -60,7 +60,7 @@ def open_project(path: str | os.PathLike[str], identity: tuple[int, int] | None 
     status = os.fstat(found)
     if identity is not None and identity != (status.st_dev, status.st_ino):
         os.close(found)
-        raise StagingError(text, "another folder was put in its place meanwhile")
+        raise StagingError(text, "another folder was put in its place meanwhile", "Try again.")
     return found
 
 

@@ -18,6 +18,7 @@ from fastness._linux import beneath
 from fastness._linux.fsuser import acting_as
 from fastness.errors import StagingError
 from fastness.runner.entries import Entry, Project
+from fastness.runner.staging import DOES_NOT_FIT, TOO_LARGE
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_EXCL
@@ -168,7 +169,8 @@ class _Copy:
         while part := os.read(reader, _PIECE):
             copied += len(part)
             if copied > self._room:
-                raise StagingError(path, f"it has grown: the project passes its {self._project.max_bytes} bytes")
+                why = f"it has grown: the project passes its {self._project.max_bytes} bytes"
+                raise StagingError(path, why, TOO_LARGE)
             digest.update(part)
             if reader != target:
                 write_all(target, part)
@@ -258,5 +260,5 @@ def write_all(target: int, content: bytes) -> None:
 
 def _no_room(path: str, error: OSError) -> StagingError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StagingError(path, "the copy does not fit into the guest's folder; raise limits.file_bytes or files")
+        return StagingError(path, "the copy does not fit into the guest's folder", DOES_NOT_FIT)
     return StagingError(path, f"it cannot be copied: {error.strerror}")

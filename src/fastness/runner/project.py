@@ -16,6 +16,7 @@ from fastness._linux import beneath
 from fastness.errors import StagingError
 from fastness.runner.entries import Entry, Project, leads_inside, open_project
 from fastness.runner.filling import fill, fill_files
+from fastness.runner.staging import TOO_LARGE, TOO_MANY
 from fastness.runner.tree import Seen, TooManyEntries, open_seen, plain_name, shown, walk
 from fastness.runner.withheld import config_has_credentials, looks_secret
 
@@ -65,10 +66,10 @@ class _Look:
         try:
             for seen in walk(self._top, max_files, self._leave_out, wanted=self._is_wanted):
                 self._take(seen)
-        except TooManyEntries as error:
-            raise StagingError(
-                shown(error.path), f"{project.path} holds more than the {max_files} entries that limits.files allows"
-            ) from None
+        except TooManyEntries:
+            # Which entry is one too many is chance, and may be one that would have been left out.
+            why = f"it holds more than the {max_files} files and folders that limits.files allows"
+            raise StagingError(project.path, why, TOO_MANY) from None
         except OSError as error:
             raise StagingError(project.path, error.strerror or str(error)) from None
         if self._beyond:
@@ -76,6 +77,7 @@ class _Look:
                 self._beyond,
                 f"it does not fit: {project.path} holds {self._bytes} bytes, "
                 f"{self._bytes - project.max_bytes} more than the {project.max_bytes} of limits.file_bytes",
+                TOO_LARGE,
             )
 
     def _leave_out(self, seen: Seen, code: str, why: str) -> None:

@@ -135,7 +135,7 @@ def _entry(entry: Any, runtime: str | None) -> dict[str, Any]:
         raise ConfigurationError(
             "entry", str(path), "a file that ends in .py, .js, .mjs or .wasm, or a runtime beside it"
         )
-    data = read_file(path, 64 << 20)
+    data = read_file(path, 64 << 20, cap="that a program may have", fix="Give a smaller one.")
     name = path.name if path.name.isprintable() else ""
     if runtime == "wasi":
         return {"module": data, "runtime": "wasi", "_filename": name}
@@ -286,7 +286,9 @@ def _work(merged: Mapping[str, Any], runtime: str) -> dict[str, Any]:
         raise ConfigurationError("work", work, "the path of a folder")
     path = os.fspath(work)
     if not os.path.isdir(path) or "\0" in path:
-        raise StagingError(path, "it is no folder" if os.path.lexists(path) else "there is no such folder")
+        if os.path.lexists(path):
+            raise StagingError(path, "it is no folder", "Name the folder of a project.")
+        raise StagingError(path, "there is no such folder")
     return {"work": os.path.abspath(path), "include": include}
 
 

@@ -19,6 +19,13 @@ from fastness.errors import StagingError
 _NAME_MAX = 255
 _PATH_MAX = 4096
 _DEPTH_MAX = 64
+#: What to do about too much.
+TOO_MANY = 'Allow more with limits={"files": N}, or with --max-files N of fastness exec.'
+TOO_LARGE = 'Allow more with limits={"file_bytes": N}, or with --disk SIZE of fastness exec.'
+DOES_NOT_FIT = 'Allow more with limits={"file_bytes": N, "files": N}, or with --disk and --max-files of fastness exec.'
+_BELOW = "Give a short path below /work, such as data/in.csv."
+_LEADS_OUT = "Take it out of the folder, or name the file that it leads to."
+_OTHER = "Name a regular file."
 
 
 def check_path(path: object) -> str:
@@ -28,34 +35,38 @@ def check_path(path: object) -> str:
     Refused: not text, empty, absolute, NUL, ``..``, names over 255 bytes, not UTF-8 (lone surrogates).
     """
     if not isinstance(path, str):
-        raise StagingError(path, "the destination must be text")
+        raise StagingError(path, "the destination must be text", _BELOW)
     if not path:
-        raise StagingError(path, "the destination is empty")
+        raise StagingError(path, "the destination is empty", _BELOW)
     if "\0" in path:
-        raise StagingError(path, "the destination holds a NUL character")
+        raise StagingError(path, "the destination holds a NUL character", _BELOW)
     try:
         size = len(path.encode("utf-8"))
     except UnicodeEncodeError:
-        raise StagingError(path, "the destination is not valid UTF-8") from None
+        raise StagingError(path, "the destination is not valid UTF-8", _BELOW) from None
     if path.startswith("/"):
-        raise StagingError(path, "the destination must be relative to /work")
+        raise StagingError(path, "the destination must be relative to /work", _BELOW)
     if size > _PATH_MAX:
-        raise StagingError(path, f"the destination is longer than {_PATH_MAX} bytes")
+        raise StagingError(path, f"the destination is longer than {_PATH_MAX} bytes", _BELOW)
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise StagingError(path, "the destination holds '..'")
+        raise StagingError(path, "the destination holds '..'", _BELOW)
     if not parts or path.endswith("/"):
-        raise StagingError(path, "the destination names a folder, not a file")
+        raise StagingError(path, "the destination names a folder, not a file", "Add the name of a file.")
     if len(parts) > _DEPTH_MAX:
-        raise StagingError(path, f"the destination is more than {_DEPTH_MAX} folders deep")
+        raise StagingError(path, f"the destination is more than {_DEPTH_MAX} folders deep", _BELOW)
     if any(len(part.encode()) > _NAME_MAX for part in parts):
-        raise StagingError(path, f"a name of the destination is longer than {_NAME_MAX} bytes")
+        raise StagingError(path, f"a name of the destination is longer than {_NAME_MAX} bytes", _BELOW)
     return "/".join(parts)
 
 
-def read_file(path: str | os.PathLike[str], room: int) -> bytes:
+def read_file(
+    path: str | os.PathLike[str], room: int, *, cap: str = "that file_bytes leaves", fix: str = TOO_LARGE
+) -> bytes:
     """
     The content of a host file that the caller named, at most ``room`` bytes.  Raises StagingError.
+
+    ``cap`` and ``fix`` say of a file that is larger what those bytes are, and what to do.
 
     A symbolic link is refused: where it leads may change between looking and reading.  So are devices, pipes and
     folders; the check is made on the open descriptor, and opening never blocks.
@@ -65,22 +76,22 @@ def read_file(path: str | os.PathLike[str], room: int) -> bytes:
         descriptor = os.open(path, flags)
     except (OSError, ValueError) as error:
         if getattr(error, "errno", None) == errno.ELOOP:
-            raise StagingError(str(path), "it is a symbolic link; name the file that it leads to") from None
+            raise StagingError(str(path), "it is a symbolic link", "Name the file that it leads to.") from None
         raise StagingError(str(path), _reason(error)) from None
     try:
-        return _read_regular(descriptor, str(path), room)
+        return _read_regular(descriptor, str(path), room, cap, fix)
     finally:
         os.close(descriptor)
 
 
-def _read_regular(descriptor: int, shown: str, room: int) -> bytes:
+def _read_regular(descriptor: int, shown: str, room: int, cap: str, fix: str) -> bytes:
     status = os.fstat(descriptor)
     if stat.S_ISDIR(status.st_mode):
-        raise StagingError(shown, "it is a folder; name a file")
+        raise StagingError(shown, "it is a folder", "Name a file; fastness run copies a folder with --dir HOST:GUEST.")
     if not stat.S_ISREG(status.st_mode):
-        raise StagingError(shown, "it is not a regular file")
+        raise StagingError(shown, "it is not a regular file", _OTHER)
     if status.st_size > room:
-        raise StagingError(shown, f"its {status.st_size} bytes pass the {room} bytes that file_bytes leaves")
+        raise StagingError(shown, f"its {status.st_size} bytes pass the {room} bytes {cap}", fix)
     # One byte more than announced: a file that grows meanwhile is noticed, not read without end.
     parts: list[bytes] = []
     left = status.st_size + 1
@@ -91,7 +102,7 @@ def _read_regular(descriptor: int, shown: str, room: int) -> bytes:
     except OSError as error:
         raise StagingError(shown, _reason(error)) from None
     if left <= 0:
-        raise StagingError(shown, "it grew while it was read")
+        raise StagingError(shown, "it grew while it was read", "Try again once nobody writes to it.")
     return b"".join(parts)
 
 
@@ -110,9 +121,9 @@ def stage(files: Mapping[str, Any], *, max_bytes: int, max_files: int) -> dict[s
     for destination, source in files.items():
         path = check_path(destination)
         if path in staged:
-            raise StagingError(path, "it is named twice")
+            raise StagingError(path, "it is named twice", "Name each destination once.")
         if len(staged) >= max_files:
-            raise StagingError(path, f"more than {max_files} files")
+            raise StagingError(path, f"more than {max_files} files", TOO_MANY)
         data: bytes
         if isinstance(source, (bytes, bytearray, memoryview)):
             data = bytes(source)
@@ -120,13 +131,15 @@ def stage(files: Mapping[str, Any], *, max_bytes: int, max_files: int) -> dict[s
             try:
                 data = source.encode("utf-8")
             except UnicodeEncodeError:
-                raise StagingError(path, "its content is not valid UTF-8; pass bytes") from None
+                raise StagingError(path, "its content is not valid UTF-8", "Give it as bytes.") from None
         elif isinstance(source, Path):
             data = read_file(source, room)
         else:
-            raise StagingError(path, f"a {type(source).__name__} is neither bytes, str nor pathlib.Path")
+            why = f"a {type(source).__name__} is neither bytes, str nor pathlib.Path"
+            raise StagingError(path, why, "Give the content as bytes or str, or a host file as pathlib.Path.")
         if len(data) > room:
-            raise StagingError(path, f"its {len(data)} bytes pass the {room} bytes that file_bytes leaves")
+            why = f"its {len(data)} bytes pass the {room} bytes that file_bytes leaves"
+            raise StagingError(path, why, TOO_LARGE)
         room -= len(data)
         staged[path] = data
     _check_folders(staged)
@@ -140,7 +153,7 @@ def _check_folders(staged: Mapping[str, bytes]) -> None:
         while "/" in parent:
             parent = parent.rpartition("/")[0]
             if parent in staged:
-                raise StagingError(path, f"{parent} is staged as a file")
+                raise StagingError(path, f"{parent} is staged as a file", "Rename one of the two.")
 
 
 def stage_folder(folder: str | os.PathLike[str], *, max_bytes: int, max_files: int) -> dict[str, bytes]:
@@ -162,7 +175,10 @@ def stage_folder(folder: str | os.PathLike[str], *, max_bytes: int, max_files: i
         folders.sort()
         for name in folders:
             if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                raise StagingError(os.path.join(here, name), "it is a symbolic link to a folder")
+                shown = os.path.join(here, name)
+                raise StagingError(
+                    shown, "it is a symbolic link to a folder", "Copy that folder with a --dir of its own."
+                )
         for name in sorted(names):
             shown = os.path.join(here, name)
             relative = check_path(os.path.relpath(shown, root))
@@ -170,25 +186,28 @@ def stage_folder(folder: str | os.PathLike[str], *, max_bytes: int, max_files: i
             if stat.S_ISLNK(status.st_mode):
                 target = os.path.realpath(shown)
                 if not target.startswith(os.path.join(os.path.realpath(root), "")):
-                    raise StagingError(shown, "it is a symbolic link that leads out of the folder")
+                    raise StagingError(shown, "it is a symbolic link that leads out of the folder", _LEADS_OUT)
                 try:
                     data = read_file(target, room)
                 except StagingError as error:
                     # Under the name that the caller can see.
-                    raise StagingError(shown, f"it leads to {os.path.basename(target)}: {error.why}") from None
+                    why = f"it leads to {os.path.basename(target)}: {error.why}"
+                    raise StagingError(shown, why, error.fix) from None
                 room -= len(data)
                 found[relative] = data
                 continue
             if not stat.S_ISREG(status.st_mode):
-                raise StagingError(shown, "it is not a regular file")
+                raise StagingError(
+                    shown, "it is not a regular file", "Take it out of the folder, or name the files one by one."
+                )
             if len(found) >= max_files:
-                raise StagingError(shown, f"more than {max_files} files")
+                raise StagingError(shown, f"more than {max_files} files", TOO_MANY)
             try:
                 opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
             except OSError as error:
                 raise StagingError(shown, _reason(error)) from None
             try:
-                data = _read_regular(opened, shown, room)
+                data = _read_regular(opened, shown, room, "that file_bytes leaves", TOO_LARGE)
             finally:
                 os.close(opened)
             room -= len(data)

@@ -231,7 +231,14 @@ def test_wrong_usage(backend: CommandBackend, project: Path, options: list[str])
 def test_a_project_that_does_not_fit(backend: CommandBackend, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The first file beyond is named, with how much there is."""
     assert main(["exec", "--work", str(project), "--disk", "8", "--", "x"]) == 2
-    assert "holds 16 bytes, 8 more than the 8" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "holds 16 bytes, 8 more than the 8" in err
+    assert "--disk SIZE of fastness exec" in err
+    assert main(["exec", "--work", str(project), "--max-files", "1", "--", "x"]) == 2
+    err = capfd.readouterr().err
+    assert "more than the 1 files and folders" in err
+    assert "--max-files N of fastness exec" in err
+    assert "Check the path" not in err
     assert backend.requests == []
 
 

@@ -213,8 +213,18 @@ def test_too_many_entries_are_refused(copy: Copy) -> None:
     """Folders count."""
     write(copy.real / "a/b/c")
     assert len(snapshot(copy.real, max_bytes=10, max_files=3).entries) == 3
-    with pytest.raises(StagingError, match="more than the 2 entries"):
+    with pytest.raises(StagingError, match=r"more than the 2 files and folders .*--max-files N"):
         snapshot(copy.real, max_bytes=10, max_files=2)
+
+
+def test_a_secret_is_not_what_is_one_too_many(copy: Copy) -> None:
+    """It would have been left out; it is the project that is named."""
+    for name in (".env", "a.pem", "b.pem"):
+        write(copy.real / name)
+    with pytest.raises(StagingError) as caught:
+        snapshot(copy.real, max_bytes=10, max_files=2)
+    assert caught.value.path == str(copy.real)
+    assert not any(name in str(caught.value) for name in (".env", ".pem"))
 
 
 def test_a_sparse_file_counts_with_its_size(copy: Copy) -> None:

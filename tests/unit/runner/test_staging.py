@@ -106,6 +106,27 @@ def test_caps(tmp_path: Path) -> None:
         stage({"f": tmp_path / "f"})
 
 
+def test_each_refusal_says_what_to_do(tmp_path: Path) -> None:
+    """A cap by the option that raises it, a wrong source by what would be taken; else the path is to be looked at."""
+    (tmp_path / "link").symlink_to("f")
+    (tmp_path / "f").write_bytes(bytes(101))
+    for files, fix in (
+        ({"a": bytes(101)}, "--disk SIZE"),
+        ({"a": tmp_path / "f"}, "--disk SIZE"),
+        ({str(i): b"" for i in range(11)}, "--max-files N"),
+        ({"../a": b""}, "Give a short path below /work"),
+        ({"a/": b""}, "Add the name of a file"),
+        ({"a": tmp_path}, "Name a file"),
+        ({"a": tmp_path / "link"}, "Name the file that it leads to"),
+        ({"a": 1}, "as bytes or str"),
+        ({"a": tmp_path / "missing"}, "Check the path that was given"),
+    ):
+        with pytest.raises(StagingError) as caught:
+            stage(files)
+        assert fix in caught.value.fix
+        assert str(caught.value).endswith(f"nothing ran. {caught.value.fix}")
+
+
 @pytest.mark.parametrize(
     "files", [{"a": b"", "./a": b""}, {"a": b"", "a/b": b""}, {"x/y/z": b"", "x/y": b""}, {"a": 1}, {"a": None}]
 )
