@@ -209,8 +209,11 @@ def remove_tree(path: str) -> None:
     """
     Remove a folder that a guest may have filled: any depth, any modes, and links are never followed.
 
-    Raises ``OSError`` where something cannot be removed.  A folder that is not there is fine.
+    Raises ``OSError`` where something cannot be removed, and where the path is no owner's: nothing but what lies below
+    a folder of ours is ever removed.  A folder that is not there is fine.
     """
+    if not os.path.isabs(path) or ".." in path.split("/") or not any(map(_is_name, path.split("/"))):
+        raise OSError(errno.EPERM, "not below a folder of an owner", path)
     try:
         top = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

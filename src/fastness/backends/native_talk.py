@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 _FULL = frozenset({27, 28, 122})
 _ENOMEM = 12
 _CHUNK = 1 << 16
+#: The most that a pipe can be made to hold by its user.
+_PIPE = 1 << 20
+#: Messages of a guest that are taken in before others get their turn, and claims of one invoke.
+_MESSAGES = 32
+_EVENTS_MAX = 4096
 #: Seconds between looks at what the kernel does not bound by itself.
 _WATCH_S = 0.05
 #: Seconds for a process to end that has closed everything.
@@ -79,6 +84,8 @@ class Talk:
         self._cpu_before = 0.0
         self.cancel_grace_s = 0.0
         self._asked_to_end = 0.0
+        self._next_look = 0.0
+        self._events = 0
 
     @property
     def asked(self) -> bool:
@@ -138,7 +145,7 @@ class Talk:
             self._cpu_before = self.clock()
             try:
                 if not sent:
-                    await box.send(head, blob, fds)
+                    await self._send(head, blob, fds)
                 await self._take(waiter, grace_s)
             except BoxLost:
                 self.gone = True
@@ -157,6 +164,14 @@ class Talk:
             waiter.close()
             self._account()
 
+    async def _send(self, head: m.Invoke, blob: bytes, fds: tuple[int, ...]) -> None:
+        """Hand the invoke over, within the time of the run: a guest of a session may have stopped to listen."""
+        try:
+            with self.box.waiting.limit(self.request.limits.wall_s):
+                await self.box.send(head, blob, fds)
+        except TimeoutError:
+            self.end(OutcomeKind.TIMEOUT, "the guest did not take what it was sent")
+
     async def _ends(self) -> bool:
         """Whether the guest ends by itself, now that its conversation has: a process closes that just before."""
         try:
@@ -170,29 +185,34 @@ class Talk:
         box = self.box
         talk, process = box.talk.fileno(), box.process
         # What came while the guest became ready was taken in with that, and no descriptor tells of it any more.
-        while (found := box.next_message()) is not None:
-            if self._heard(*found):
-                return
-        while True:
-            events = await box.waiting.events(waiter, self._patience())
-            if not events:
+        more = self._hear()
+        while more is not None:
+            # Whatever a guest says and however fast, the clock is looked at and others get their turn.
+            events = await box.waiting.events(waiter, 0.0 if more else self._patience())
+            if time.monotonic() >= self._next_look or not (events or more):
+                self._next_look = time.monotonic() + _WATCH_S
                 self._look(grace_s)
-                continue
             ready = {fd for fd, _ in events}
             for name, fd in (("stdout", box.out), ("stderr", box.err)):
                 if fd in ready and not self._read(name, fd):
                     waiter.unregister(fd)
             if self.bystander is not None and self.bystander.control_fd in ready and not self.bystander.pump():
                 waiter.unregister(self.bystander.control_fd)
-            if talk in ready or process in ready:
+            if more or talk in ready or process in ready:
                 # What a guest said before it ended is still in the socket and the pipes.
-                while (found := box.next_message()) is not None:
-                    if self._heard(*found):
-                        return
-            if process in ready:
+                more = self._hear()
+            if process in ready and more is False:
                 raise BoxLost("the guest has ended")
-            if time.monotonic() - self.began > self.request.limits.wall_s:
-                self._look(grace_s)
+
+    def _hear(self) -> bool | None:
+        """Take some of what has come; None after the last message of the invoke, True where there may be more."""
+        for _ in range(_MESSAGES):
+            found = self.box.next_message()
+            if found is None:
+                return False
+            if self._heard(*found):
+                return None
+        return True
 
     def _heard(self, message: m.GuestMessage, blob: bytes) -> bool:
         """Take one message; True for the last one of the invoke."""
@@ -202,6 +222,9 @@ class Talk:
             self._read_on()
             return True
         if isinstance(message, m.Event) and message.name == "claims":
+            self._events += 1
+            if self._events > _EVENTS_MAX:
+                raise GuestProtocolError(f"more than {_EVENTS_MAX} claims in one invoke")
             self.claims += blob[: _CLAIMS_CAP - len(self.claims)]
             return False
         raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
@@ -228,8 +251,10 @@ class Talk:
     def _read_on(self) -> None:
         """Take in what was written before the result; it may have come after the last look."""
         for name, fd in (("stdout", self.box.out), ("stderr", self.box.err)):
-            while self._read(name, fd) and self._more[fd]:
-                pass
+            # A pipe holds no more than this, and what a guest goes on writing is not waited for.
+            for _ in range(_PIPE // _CHUNK + 1):
+                if not self._read(name, fd) or not self._more[fd]:
+                    break
 
     # time
 
