@@ -107,6 +107,10 @@ COMPONENTS: dict[str, Callable[[], str]] = {
 }
 
 
+#: What an ordinary user has only where somebody gave it to them, so that its absence says nothing of the machine.
+GIVEN = frozenset({"control groups"})
+
+
 def must_be_there() -> bool:
     """Whether a missing component is a failure: continuous integration must not pass by skipping."""
     return os.environ.get("FASTNESS_REQUIRE_ALL") == "1"
@@ -117,7 +121,7 @@ def require(component: str) -> None:
     missing = COMPONENTS[component]()
     if not missing:
         return
-    if must_be_there():
+    if must_be_there() and not (component in GIVEN and os.geteuid()):
         pytest.fail(f"{component}: {missing} (FASTNESS_REQUIRE_ALL=1)", pytrace=False)
     pytest.skip(missing)
 
