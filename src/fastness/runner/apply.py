@@ -24,7 +24,7 @@ from fastness.runner.entries import Entry, Project, leads_inside, open_project
 from fastness.runner.filling import write_all
 from fastness.runner.journal import Journal, Plan, Step, recover
 from fastness.runner.tree import shown
-from fastness.runner.triggers import acted_on_by, is_allowed
+from fastness.runner.triggers import acted_on_by, git_folders, is_allowed
 from fastness.runs import Applied
 
 __all__ = ["apply", "recover"]
@@ -76,6 +76,8 @@ class _Application:
         self._write = sorted((*changes.added, *changes.changed))
         # What was staged beside the project was never in the folder.
         self._delete = [path for path in changes.deleted if self._before[path].inode != -1]
+        # What is deleted, or was left out, counts as well: it makes a folder a repository before or after.
+        self._repositories = git_folders([*self._before, *project.left_out, *self._write])
         #: Status of what is replaced or deleted, as it was judged.
         self._real: dict[str, os.stat_result] = {}
         self._made: list[str] = []
@@ -95,7 +97,7 @@ class _Application:
 
     def _judge(self, path: str) -> list[str]:
         why: list[str] = []
-        by = acted_on_by(path)
+        by = acted_on_by(path, self._repositories)
         if by and not is_allowed(path, self._allow):
             why.append(f"{by} acts on it by itself; name it to allow it")
         entry = self._collected.entries.get(path)

@@ -8,25 +8,37 @@ run, shell start, or when an editor opens the folder.  They are applied only whe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from fnmatch import translate
 
 #: Folders (anywhere in the path) below which everything counts, and what acts on it.
 TRIGGER_FOLDERS: dict[str, str] = {
     ".git": "git",
+    ".hg": "Mercurial",
+    ".jj": "Jujutsu",
     ".github/workflows": "continuous integration",
     ".github/actions": "continuous integration",
+    ".forgejo": "continuous integration",
+    ".gitea": "continuous integration",
     ".circleci": "continuous integration",
     ".buildkite": "continuous integration",
+    ".woodpecker": "continuous integration",
     ".husky": "git hooks",
     ".githooks": "git hooks",
     ".lefthook": "git hooks",
     ".vscode": "the editor",
     ".idea": "the editor",
     ".zed": "the editor",
-    ".cursor": "the editor",
-    ".claude": "the editor",
     ".devcontainer": "the editor",
+    ".cursor": "the coding agent",
+    ".claude": "the coding agent",
+    ".codex": "the coding agent",
+    ".gemini": "the coding agent",
+    ".mise": "mise",
+    ".config/mise": "mise",
+    ".venv": "Python",
+    "venv": "Python",
+    "node_modules/.bin": "npm",
     ".yarn": "yarn",
     ".mvn": "maven",
     ".bundle": "bundler",
@@ -44,35 +56,58 @@ TRIGGER_NAMES: dict[str, str] = {
     ".gitlab-ci.yml": "continuous integration",
     ".travis.yml": "continuous integration",
     ".drone.yml": "continuous integration",
+    ".cirrus.y*ml": "continuous integration",
+    ".woodpecker*": "continuous integration",
     "azure-pipelines*.yml": "continuous integration",
     "bitbucket-pipelines.yml": "continuous integration",
     "jenkinsfile": "continuous integration",
     ".pre-commit-config.y*ml": "git hooks",
     "lefthook*.y*ml": "git hooks",
     ".envrc": "direnv",
+    ".env": "whatever loads variables",
+    ".env.*": "whatever loads variables",
     "mise.toml": "mise",
+    "mise.*.toml": "mise",
     ".mise.toml": "mise",
+    ".mise.*.toml": "mise",
     "*.code-workspace": "the editor",
     ".devcontainer.json": "the editor",
-    ".mcp.json": "the editor",
+    ".mcp.json": "the coding agent",
     ".exrc": "the editor",
     ".vimrc": "the editor",
+    ".lvimrc": "the editor",
     ".nvimrc": "the editor",
     ".nvim.lua": "the editor",
     ".dir-locals.el": "the editor",
+    ".eslintrc*": "eslint",
+    "eslint.config.*": "eslint",
+    ".pylintrc*": "pylint",
+    "pylintrc*": "pylint",
+    ".flake8": "flake8",
+    ".mypy.ini": "mypy",
+    "mypy.ini": "mypy",
     "package.json": "npm",
     "binding.gyp": "npm",
     ".npmrc": "npm",
     ".yarnrc*": "yarn",
+    ".pnp.*": "yarn",
     ".pnpmfile.cjs": "pnpm",
+    "bunfig.toml": "bun",
     "setup.py": "pip",
+    "setup.cfg": "pip and pytest",
+    "pyproject.toml": "pip and pytest",
     "conftest.py": "pytest",
     "pytest.ini": "pytest",
-    "tox.ini": "tox",
+    ".pytest.ini": "pytest",
+    "pytest.toml": "pytest",
+    ".pytest.toml": "pytest",
+    ".coveragerc": "coverage",
+    "tox.ini": "tox and pytest",
     "noxfile.py": "nox",
     "sitecustomize.py": "Python",
     "usercustomize.py": "Python",
     "*.pth": "Python",
+    "*.pyc": "Python",
     "pyvenv.cfg": "Python",
     ".bashrc": "the shell",
     ".bash_*": "the shell",
@@ -81,11 +116,17 @@ TRIGGER_NAMES: dict[str, str] = {
     ".zshenv": "the shell",
     ".zprofile": "the shell",
     ".zlogin": "the shell",
+    ".zlogout": "the shell",
     ".tmux.conf": "the shell",
     ".inputrc": "the shell",
     "build.rs": "cargo",
     "rust-toolchain*": "cargo",
     ".irbrc": "Ruby",
+    ".pryrc": "Ruby",
+    ".rprofile": "R",
+    ".renviron": "R",
+    ".ghci": "GHCi",
+    ".iex.exs": "IEx",
     ".gdbinit": "the debugger",
     ".lldbinit": "the debugger",
 }
@@ -96,11 +137,38 @@ TRIGGER_PLACES: dict[str, str] = {
     ".cargo/config.toml": "cargo",
 }
 
+#: What git obeys in a folder that it takes for a repository, or takes it for one by.
+GIT_PARTS = frozenset({"head", "commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"})
+#: What git takes a folder for a repository by, all of one row (setup.c: is_git_directory).  Content is not looked at.
+_GIT_SIGNS = (frozenset({"head", "objects", "refs"}), frozenset({"head", "commondir"}))
+_GIT_SIGN = frozenset().union(*_GIT_SIGNS)
+
 _names = [(re.compile(translate(pattern)), by) for pattern, by in TRIGGER_NAMES.items()]
 
 
-def acted_on_by(path: str) -> str:
-    """What acts on a file of this path by itself, or nothing.  Letter case does not matter."""
+def git_folders(paths: Iterable[str]) -> frozenset[str]:
+    """
+    The folders of a tree, in lower case, that git may take for a repository, whatever they are called.
+
+    git looks into every folder above the one that it is started in.  ``paths`` are all files and folders.
+    """
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.lower().split("/")
+        if _GIT_SIGN.isdisjoint(parts):
+            continue
+        for depth, part in enumerate(parts):
+            if part in _GIT_SIGN:
+                found.setdefault("/".join(parts[:depth]), set()).add(part)
+    return frozenset(folder for folder, has in found.items() if any(signs <= has for signs in _GIT_SIGNS))
+
+
+def acted_on_by(path: str, repositories: Container[str] = ()) -> str:
+    """
+    What acts on a file of this path by itself, or nothing.  Letter case does not matter.
+
+    ``repositories`` is what :func:`git_folders` found in the tree as it will be.
+    """
     low = path.lower()
     within = f"/{low}/"
     for folder, by in TRIGGER_FOLDERS.items():
@@ -110,7 +178,14 @@ def acted_on_by(path: str) -> str:
         if within.endswith(f"/{place}/"):
             return by
     name = low.rpartition("/")[2]
-    return next((by for pattern, by in _names if pattern.match(name)), "")
+    by = next((by for pattern, by in _names if pattern.match(name)), "")
+    if by:
+        return by
+    parts = low.split("/")
+    for depth, part in enumerate(parts):
+        if part in GIT_PARTS and "/".join(parts[:depth]) in repositories:
+            return "git, which takes its folder for a repository,"
+    return ""
 
 
 def is_allowed(path: str, allow: Iterable[str]) -> bool:

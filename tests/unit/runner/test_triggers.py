@@ -1,0 +1,151 @@
+"""Files that tools run by themselves are applied only where each is named, whatever folder git may take for its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tree_support import Copy, write
+
+from fastness.errors import ApplyRefused
+from fastness.runner import triggers
+from fastness.runner.triggers import acted_on_by, git_folders
+
+_API = Path(__file__).parents[3] / "docs/api.md"
+
+NAMED = [
+    ".pytest.ini", "pytest.ini", "setup.cfg", "pyproject.toml", "sub/pyproject.toml", ".hg/hgrc", "sub/.hg/store/x",
+    ".Rprofile", ".iex.exs", ".ghci", ".pylintrc", "pylintrc", "bunfig.toml", ".pnp.cjs", ".pnp.loader.mjs",
+    ".mise.toml", "mise.toml", "mise.local.toml", ".mise.local.toml", ".mise/config.toml", ".mise/tasks/x",
+    ".config/mise/config.toml", ".env", ".env.local", "sub/.env", ".zlogout", ".lvimrc", ".exrc",
+    ".forgejo/workflows/x.yml", ".gitea/workflows/x.yml", ".woodpecker.yml", ".woodpecker.yaml", ".woodpecker/x.yml",
+    ".cirrus.yml", ".gemini/settings.json", ".codex/config.toml", ".claude/settings.json", ".cursor/mcp.json",
+    "a/__pycache__/x.cpython-311.pyc", "x.pyc", ".venv/bin/python", "venv/bin/activate", "sub/venv/lib/x.py",
+    "node_modules/.bin/tsc", "sub/node_modules/.bin/tsc", ".coveragerc", ".flake8", "mypy.ini", "eslint.config.mjs",
+]  # fmt: skip
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copy:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("FASTNESS_HOME", str(home))
+    return Copy(tmp_path)
+
+
+def refused(copy: Copy, *allow: str) -> list[str]:
+    """The paths that must be named; none where the changes are applied."""
+    try:
+        copy.apply(allow)
+    except ApplyRefused as caught:
+        assert all("name it to allow it" in line for line in caught.problems)
+        return sorted(line.partition(":")[0] for line in caught.problems)
+    return []
+
+
+@pytest.mark.parametrize("path", NAMED)
+def test_they_must_be_named(copy: Copy, path: str) -> None:
+    """Each by its path, in any letter case."""
+    assert acted_on_by(path) and acted_on_by(path.upper())
+    write(copy.real / "ordinary")
+    copy.fill()
+    write(copy.work / path, b"guest")
+    assert refused(copy) == [path]
+    assert refused(copy, path) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["a.py", "HEAD", "config", "hooks/x", "refs/x", "objects/x", "environment", "src/venv.py", "node_modules/a/x.js",
+     "a/__pycache__", "docs/mise.md", "tests/test_env.py", "env/x.py"],
+)  # fmt: skip
+def test_others_need_no_name(path: str) -> None:
+    """Names that only begin alike, and parts of a repository outside one."""
+    assert not acted_on_by(path)
+
+
+def test_a_repository_under_any_name_must_be_named(copy: Copy) -> None:
+    """All that makes it one, so that what it would run is seen."""
+    write(copy.real / "docs/readme")
+    copy.fill()
+    parts = [f"docs/{part}" for part in ("HEAD", "config", "hooks/post-index-change", "objects/keep", "refs/keep.lock")]
+    for path in (*parts, "docs/more"):
+        write(copy.work / path)
+    assert refused(copy) == parts
+    assert refused(copy, "docs") == []
+
+
+def test_git_takes_such_a_folder_for_a_repository(copy: Copy) -> None:
+    """The folder that must be named is one whose settings git obeys."""
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+    write(copy.real / "docs/HEAD", b"ref: refs/heads/main\n")
+    write(copy.real / "docs/config", b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n[x]\n\ty = obeyed\n")
+    write(copy.real / "docs/objects/keep")
+    write(copy.real / "docs/refs/heads/keep.lock")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    found = subprocess.run(
+        ["git", "config", "x.y"], cwd=copy.real / "docs", env=plain, capture_output=True, text=True, check=False
+    )
+    assert found.stdout == "obeyed\n"
+    assert git_folders(str(path.relative_to(copy.real)) for path in copy.real.rglob("*")) == {"docs"}
+
+
+@pytest.mark.parametrize("missing", ["HEAD", "objects", "refs"])
+def test_the_part_that_was_missing_must_be_named(copy: Copy, missing: str) -> None:
+    """What makes a folder a repository may come in parts, and settings that are there by then count."""
+    contents = {"HEAD": "HEAD", "objects": "objects/keep", "refs": "refs/keep"}
+    for name, path in contents.items():
+        if name != missing:
+            write(copy.real / "a/b" / path)
+    copy.fill()
+    write(copy.work / "a/b/config")
+    write(copy.work / "a/b" / contents[missing])
+    assert refused(copy) == sorted(["a/b/config", f"a/b/{contents[missing]}"])
+
+
+def test_changes_of_a_repository_that_is_there_must_be_named(copy: Copy) -> None:
+    """Deleting too, in the project's own folder too, and where its folders are empty."""
+    write(copy.real / "HEAD")
+    write(copy.real / "config")
+    write(copy.real / "hooks/update")
+    (copy.real / "objects").mkdir()
+    (copy.real / "refs").mkdir()
+    copy.fill()
+    write(copy.work / "config", b"guest")
+    write(copy.work / "hooks/update", b"guest")
+    write(copy.work / "src/config", b"guest")
+    (copy.work / "HEAD").unlink()
+    assert refused(copy) == ["HEAD", "config", "hooks/update"]
+
+
+def test_links_and_left_out_parts_count(copy: Copy) -> None:
+    """Git follows a link to the objects, and finds what the guest was not given."""
+    write(copy.real / "plain/x")
+    write(copy.real / "a/HEAD")
+    (copy.real / "a/objects").symlink_to("/nowhere")
+    copy.fill()
+    (copy.work / "a/refs").symlink_to("../plain")
+    write(copy.work / "a/config")
+    assert refused(copy) == ["a/config", "a/refs"]
+
+
+def test_a_folder_that_names_another_as_its_repository_must_be_named(copy: Copy) -> None:
+    """As work trees have it."""
+    copy.fill()
+    write(copy.work / "a/HEAD")
+    write(copy.work / "a/commondir", b"../b")
+    write(copy.work / "b/config")
+    assert refused(copy) == ["a/HEAD", "a/commondir"]
+
+
+def test_the_reference_lists_them_all() -> None:
+    """What must be named is said to the reader."""
+    text = _API.read_text(encoding="utf-8")
+    folders = [f"`{name}/**`" for name in triggers.TRIGGER_FOLDERS]
+    names = [f"`{name}`" for name in (*triggers.TRIGGER_NAMES, *triggers.TRIGGER_PLACES)]
+    low = text.lower()
+    assert [name for name in (*folders, *names) if name not in low] == []
