@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 #: The descriptor of the conversation with the caller, in every guest; before that, in the zygote, one of nothing.
 TALK = 3
 #: Where the zygote keeps what guests need at their birth; its folders follow.
-RECORDING = 4
-MOTHERS = 5
-FOLDERS = 6
+MOTHERS = 4
+FOLDERS = 5
+#: Where it keeps its way to the launcher.  A guest may send descriptors on this number alone, once, for its limit of
+#: open descriptors keeps it from having this number again.
+RECORDING = 1020
 #: The filters that guests live under.
 PROFILES = ("guest/isolated", "guest/confined", "guest/confined_old", "command/run")
 _HEADER = struct.Struct(">BBHII")
@@ -89,7 +91,8 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
         born.greeted = True
     kept = 0 if ruleset is None else _writable(born, ruleset)
     # The mother, the zygote's own and everything that came with the request but this guest's three.
-    cloning.close_from(FOLDERS if ruleset is None else FOLDERS + kept)
+    cloning.close_range(FOLDERS + kept, RECORDING - 1)
+    cloning.close_from(RECORDING + 1)
     if born.isolated and born.own_users:
         uid = request["uid"]
         os.setgroups([])
@@ -182,8 +185,8 @@ def _filter(born: Birth, gaps: list[tuple[str, str]]) -> bool:
         recording.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
         recording.detach()
         os.close(listener)
-    os.close(RECORDING)
-    os.close(MOTHERS)
+    cloning.close_range(RECORDING, RECORDING)
+    cloning.close_range(MOTHERS, MOTHERS)
     return listener >= 0
 
 

@@ -46,6 +46,7 @@ def main() -> Callable[[], None]:
 
     Returns only in a guest: what it returns runs the guest, from a frame that holds nothing of what came before.
     """
+    os.chdir("/")
     control = socket.socket(fileno=int(sys.argv[1]))
     config, _ = datagrams.receive(control)
     if config is None:
@@ -158,6 +159,7 @@ def _family(control: socket.socket, config: dict[str, Any], recording: socket.so
     requests, requesting = datagrams.pair()
     command_kind = config["kind"] == "command"
     proc = mother.open_proc(command=command_kind)
+    mother.bound_user(proc)
     pid = os.fork()
     if pid:
         control.close()
@@ -227,7 +229,11 @@ def _supervise(control: socket.socket, records: socket.socket, child: int) -> No
             return
         supervisor.add(fds[0], message["box"], answers[message["profile"]])
 
-    supervisor = notify.Supervisor(told)
+    def ended(name: Hashable, reason: str) -> None:
+        if reason not in ("ended", "removed"):
+            datagrams.send(control, {"unrecorded": name})
+
+    supervisor = notify.Supervisor(told, ended)
     supervisor.watch(records.fileno(), add)
     # An interpreter that is under the filter ends at once and without its own last steps.
     supervisor.watch(end, lambda events: os._exit(0))

@@ -21,6 +21,8 @@ _FOLDERS = (("work", "/work", 0o755), ("tmp", "/tmp", 0o1777))  # noqa: S108  # 
 #: Programs share memory and semaphores by files in this one (shm_overview(7)).
 _FOLDERS_OF_PROGRAMS = (("shm", "/dev/shm", 0o1777),)  # noqa: S108  # of the guest alone
 _PAGE = 4096
+#: Of all guests of one zygote together.
+_PER_USER = {"max_inotify_instances": 64, "max_inotify_watches": 65536}
 
 
 def open_proc(*, command: bool) -> int:
@@ -33,6 +35,21 @@ def open_proc(*, command: bool) -> int:
     if not command:
         mounts.mount("tmpfs", "/proc", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,nr_inodes=1")
     return proc
+
+
+def bound_user(proc: int) -> None:
+    """Bound what guests may take of what the kernel counts for a user, who may be the caller.  Where it can be."""
+    for name, most in _PER_USER.items():
+        try:
+            fd = os.open(f"sys/user/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+        except OSError:
+            continue
+        try:
+            os.write(fd, str(most).encode())
+        except OSError:
+            pass  # another kernel, or no power over this namespace: documented as shared
+        finally:
+            os.close(fd)
 
 
 def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import resource
 import select
 import socket
 import stat
@@ -36,6 +37,9 @@ _CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
 
 #: The lowest number of the zygote's own descriptors.
 _OWN = 60
+_RLIMIT_SIGPENDING = 11
+#: Signals that may wait for a guest; the kernel counts them for the user, who may be the caller.
+_SIGNALS = 256
 _RLIMIT_NICE = 13
 _RLIMIT_RTPRIO = 14
 #: What nobody in the family has any of.
@@ -103,6 +107,8 @@ class _Zygote:
         self.own_users = own_users
         self.boot: Any = None
         self.importing = ""
+        #: The first preloaded module after which there was a second thread.
+        self.threaded = ""
         self.pid = os.getpid()
         self.isolated = config["tier"] == "isolated"
         #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
@@ -143,7 +149,17 @@ class _Zygote:
         gc.freeze()
         gc.disable()
         if not cloning.single_threaded():
-            raise RuntimeError("a preloaded module has started a thread, which would be lost in every guest")
+            self.importing = self.threaded
+            raise RuntimeError("it started a thread, which would be lost in every guest")
+
+    def _room(self) -> bool:
+        """Let this process have the number that guests hand their listeners over on; False where it may not."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard <= box.RECORDING:
+            return False
+        if soft <= box.RECORDING:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (box.RECORDING + 1, hard))
+        return True
 
     def _settle(self) -> None:
         """
@@ -162,9 +178,13 @@ class _Zygote:
         if self.mothers is not None:
             self.mothers.close()
             self.mothers = socket.socket(fileno=fcntl.fcntl(moved[2], fcntl.F_DUPFD_CLOEXEC, _OWN))
+        # Without the room refusals are answered by the filter alone, and results say so.
+        self.config["record"] = self._room() and self.config["record"]
         for source, target in zip(moved, (box.TALK, box.RECORDING, box.MOTHERS), strict=True):
-            os.dup2(source, target, inheritable=False)
+            if target != box.RECORDING or self.config["record"]:
+                os.dup2(source, target, inheritable=False)
         cloning.close_range(box.FOLDERS, _OWN - 1)
+        privileges.set_limit(_RLIMIT_SIGPENDING, _SIGNALS)
         devices = ["/dev"] if self.isolated else _DEVICES
         for path in [*self.config["readable"], *devices]:
             try:
@@ -196,11 +216,19 @@ class _Zygote:
             os.environ["MPLCONFIGDIR"] = config["temporary"]
             for name in config["preload"]:
                 self.importing = name
+                # Told first: a module may end the interpreter.
+                datagrams.send(self.control, {"importing": name})
                 __import__(name)
+                if not self.threaded and not cloning.single_threaded():
+                    self.threaded = name
             self.importing = ""
+            datagrams.send(self.control, {"importing": ""})
             self.boot.prepare()
 
     def serve(self) -> Birth:
+        # What guests have no need for they shall not find either.
+        self.config = {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
+        sys.orig_argv[:] = sys.argv
         datagrams.send(self.control, {"ready": os.getpid()})
         poller = select.poll()
         poller.register(self.control, select.POLLIN)

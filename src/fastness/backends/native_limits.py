@@ -77,6 +77,8 @@ def layers(tier: Tier, guest: Guest) -> dict[str, str]:
     """What keeps each guarantee: the guest's own word from before it heard of foreign code, and its group."""
     found = {name.upper(): text for name, text in guest.box.ready.layers.items() if name != "denials_recorded"}
     found["DENIALS_RECORDED"] = guest.box.ready.layers.get("denials_recorded", "partial")
+    if guest.zygote.unrecorded(guest.box.name):
+        found["DENIALS_RECORDED"] = "partial"
     if tier is Tier.ISOLATED:
         kept = guest.slot.flavour if guest.slot is not None else "rlimit+nofork"
         found["TOTAL_MEM_CAP"] = kept

@@ -18,9 +18,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastness._native import datagrams
+from fastness.backends import native_config
 from fastness.backends.box import memory_of
 from fastness.backends.engine_process import source_root, spawn_in_lasting_thread
-from fastness.errors import BackendError, ConfigurationError
+from fastness.errors import BackendError
 
 if TYPE_CHECKING:
     from fastness._linux.cgroup_slot import Slot
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 START_S = 120.0
 #: Bytes of what it and its imports write to their error stream; a write past them fails.
 _WORDS_MAX = 1 << 18
-_BOOT = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._native.launcher import main;main()()"
+#: The source folder is the current one, so that no argument, which guests can read, tells where it is.
+_BOOT = "import sys,os;sys.path.insert(0,os.getcwd());from fastness._native.launcher import main;main()()"
 #: Refused calls of one guest that are kept; its launcher keeps no more either.
 _RECORDS_MAX = 64
 
@@ -55,7 +57,10 @@ class ZygoteProcess:
         self._words = words
         self._lock = threading.Lock()
         self._ready = False
+        #: What it is importing just now, of what the caller has asked for.
+        self._importing = ""
         self._failed: dict[str, Any] | None = None
+        self._unrecorded: set[str] = set()
         self._records: dict[str, list[dict[str, Any]]] = {}
         self._exits: dict[str, dict[str, Any]] = {}
         self._gone = False
@@ -92,7 +97,7 @@ class ZygoteProcess:
         except BaseException:
             os.close(words)
             raise
-        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _BOOT, str(theirs.fileno()), source_root()]
+        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _BOOT, str(theirs.fileno())]
         try:
             process = subprocess.Popen(
                 command,
@@ -101,7 +106,7 @@ class ZygoteProcess:
                 stderr=words,
                 pass_fds=(theirs.fileno(),),
                 env=environment,
-                cwd="/",
+                cwd=source_root(),
                 start_new_session=True,
             )
         except BaseException:
@@ -151,10 +156,10 @@ class ZygoteProcess:
         words = text[-4096:].decode("utf-8", "replace").strip()
         cause = failed.get("failed") or (words.splitlines() or [self._ending()])[-1]
         if failed.get("preload"):
-            return ConfigurationError("preload", failed["preload"], f"modules that can be imported here ({cause})")
+            return native_config.preload_failed(failed["preload"], cause)
+        if self._importing and not failed:
+            return native_config.preload_failed(self._importing, f"the interpreter: {cause}")
         fix = "see the kernel's log for processes that were ended for want of memory"
-        if self.config["preload"]:
-            fix = "preload modules that neither end nor crash their interpreter; " + fix
         return BackendError("starting a zygote", cause, "" if failed else fix)
 
     def _ending(self) -> str:
@@ -197,6 +202,8 @@ class ZygoteProcess:
                 elif "denial" in message:
                     rows = self._records.setdefault(message["denial"], [])
                     self._merge(rows, message)
+                elif "unrecorded" in message:
+                    self._unrecorded.add(message["unrecorded"])
                 elif "exit" in message:
                     self._exits[message["exit"]] = message
                 elif "unborn" in message:
@@ -204,6 +211,8 @@ class ZygoteProcess:
                 elif "failed" in message:
                     # Others fail because of the first.
                     self._failed = self._failed or message
+                elif "importing" in message:
+                    self._importing = message["importing"] if message["importing"] in self.config["preload"] else ""
                 elif "ready" in message:
                     self._ready = True
                     self.pid = message["ready"] if self.config["tier"] == "confined" else 0
@@ -224,6 +233,10 @@ class ZygoteProcess:
         with self._lock:
             return [dict(row) for row in self._records.get(name, ())]
 
+    def unrecorded(self, name: str) -> bool:
+        """Whether refused calls of a guest have gone unrecorded: it met the cap on them."""
+        return name in self._unrecorded
+
     def exit_of(self, name: str) -> dict[str, Any] | None:
         """How a guest ended, once that is known."""
         self.pump()
@@ -234,6 +247,7 @@ class ZygoteProcess:
         self.pump()
         with self._lock:
             self._records.pop(name, None)
+            self._unrecorded.discard(name)
             self._exits.pop(name, None)
 
     def size(self) -> tuple[int, int, int]:

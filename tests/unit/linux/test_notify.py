@@ -36,6 +36,9 @@ def start(name, guest):
         status = 1
         try:
             os.setsid(); here.close()
+            # The one number on which a guest may hand its listener over.
+            os.dup2(there.fileno(), 1020, False); there.close()
+            there = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, 1020)
             privileges.forbid_new_privileges()
             listener = seccomp.install_with_listener(profiles.program(M, name + "_notify", os.getpid()))
             there.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", listener))])
