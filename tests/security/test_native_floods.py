@@ -29,7 +29,8 @@ DEAF = """
 import json, socket, struct, time
 payload = b'{"kind":"ok"}'
 head = json.dumps({"id": 1, "ending": "returned", "payload_len": len(payload), "session_state": "kept"}).encode()
-socket.socket(fileno=3).sendall(struct.pack(">BBHII", 1, 0x48, 0, len(head), len(payload)) + head + payload)
+talk = socket.socket(fileno=3)
+talk.sendall(struct.pack(">BBHII", 1, 0x48, 0, len(head), len(payload)) + head + payload)
 time.sleep(20)
 """
 
