@@ -75,7 +75,7 @@ class AsyncSandbox:
         return registry.make(tier, engines=self._engines, waiting=self._waiting, pool=self._pool)
 
     def _request(self, code: Any, options: dict[str, Any]) -> RunRequest:
-        if not options and self._base is not None:
+        if not options and self._base is not None and code is not None:
             return requests.with_code(self._base, code)
         tier = options.pop("tier", None)
         made = requests.make(code, options, self._defaults)

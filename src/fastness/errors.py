@@ -125,7 +125,13 @@ class GuestError(RunFailed):
 
 
 class RunTimeout(RunFailed):
-    """The guest was still running at its deadline."""
+    """The guest was still running at the end of its time."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(result)
+        if not result.outcome.detail:
+            # Where there is a detail, it was another time than the run's own, and the detail names it.
+            self.args = (f"{self.args[0]} after {result.usage.wall_s:.3g} s. Fix: give it more with timeout=SECONDS",)
 
 
 class RunCancelled(RunFailed):
@@ -133,7 +139,12 @@ class RunCancelled(RunFailed):
 
 
 class LimitExceeded(RunFailed):
-    """The guest met a limit; ``limit`` names it and ``used`` says how much was used, where known."""
+    """
+    The guest met a limit.
+
+    ``limit`` is the name of the field of ``Limits`` and ``used`` how much of it was used, in the field's unit.  Where
+    it is not known which one it was, they are the outcome's kind and None.
+    """
 
     def __init__(self, result: Any, limit: str = "", used: object = None) -> None:
         super().__init__(result)

@@ -60,8 +60,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             good = isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
             # A NaN fails both comparisons, so it is refused too.
             if not good or not low <= value <= high:
-                unit = " seconds" if kind is float else ""
-                raise ConfigurationError(name, value, f"{low} to {high}{unit}")
+                raise ConfigurationError(name, value, _range(name))
 
 
 #: Smallest and largest value of each limit.
@@ -98,6 +97,13 @@ def in_units(size: float) -> str:
     return f"{count}G"
 
 
+def _range(name: str) -> str:
+    low, high = RANGES[name]
+    if name in SIZES:
+        return f"{in_units(low)} to {in_units(high)}"
+    return f"{low} to {high}{' seconds' if name.endswith('_s') else ''}"
+
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", re.IGNORECASE)
 _UNIT = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -114,3 +120,12 @@ def parse_size(value: Any, field: str = "size") -> int:
     if match is None:
         raise ConfigurationError(field, value, "bytes as a whole number, or a number with K, M or G")
     return int(float(match[1]) * 1024 ** _UNIT[match[2].lower()])
+
+
+def size_of(name: str, value: Any, field: str) -> int:
+    """Bytes for the limit ``name``, read by :func:`parse_size`.  Raises ConfigurationError that names ``field``."""
+    size = parse_size(value, field)
+    low, high = RANGES[name]
+    if not low <= size <= high:
+        raise ConfigurationError(field, value, _range(name))
+    return size

@@ -259,7 +259,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise errors.RunCancelled(self)
         if kind is OutcomeKind.PROTOCOL:
             raise errors.GuestProtocolError(f"the run ended as protocol: {self.outcome.detail}", self)
-        raise errors.LimitExceeded(self, kind.value, self.outcome.detail or None)
+        raise errors.LimitExceeded(self, *_met(self))
 
     def apply(self, *, allow: Sequence[str] = (), failed: bool = False) -> Applied:
         """
@@ -316,6 +316,21 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """``to_dict`` as one line of JSON text."""
         # ASCII only: in a terminal even C1 and direction controls of a guest must stay text.
         return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False).replace("\x7f", "\\u007f")
+
+
+def _met(result: RunResult) -> tuple[str, int | float | None]:
+    """The field of ``Limits`` that a run met, and how much of it was used; kind and None where that is not known."""
+    kind, detail, usage = result.outcome.kind, result.outcome.detail, result.usage
+    if kind is OutcomeKind.DISK:
+        if detail.endswith("(files)"):
+            return "files", usage.files
+        return ("file_bytes", usage.file_bytes) if detail.endswith("(file_bytes)") else (kind.value, None)
+    return {
+        OutcomeKind.MEMORY: ("memory", usage.memory or None),
+        OutcomeKind.CPU: ("cpu_s", usage.cpu_s),
+        OutcomeKind.OUTPUT_LIMIT: ("output_total_bytes", usage.stdout_bytes + usage.stderr_bytes),
+        OutcomeKind.CALL_LIMIT: ("calls", usage.calls),
+    }.get(kind, (kind.value, None))
 
 
 def _plain(value: Any) -> Any:

@@ -265,7 +265,7 @@ def test_use_after_close(own_box: fastness.Sandbox) -> None:
     own_box.run("1")
     own_box.close()
     own_box.close()
-    with pytest.raises(fastness.FastnessError, match="closed"):
+    with pytest.raises(fastness.ConfigurationError, match="closed"):
         own_box.run("1")
 
 

@@ -364,6 +364,6 @@ def test_closing(tier: str, box: fastness.Sandbox) -> None:
     assert result.outcome.kind is OutcomeKind.CANCELLED
     assert result.usage.wall_s < 10
     own.close()
-    with pytest.raises(fastness.FastnessError, match="closed"):
+    with pytest.raises(fastness.ConfigurationError, match="closed"):
         own.run("1")
     assert eventually(lambda: not (mine & ours(os.getpid())), 3)

@@ -109,7 +109,7 @@ def test_total_cap_ends_the_run(box: fastness.Sandbox, total: int) -> None:
     assert len(result.stdout_bytes) + len(result.stderr_bytes) == total
     with pytest.raises(fastness.LimitExceeded) as caught:
         result.raise_for_outcome()
-    assert caught.value.limit == "output_limit" and caught.value.result is result
+    assert caught.value.limit == "output_total_bytes" and caught.value.result is result
 
 
 def test_exactly_the_total_is_allowed(box: fastness.Sandbox) -> None:

@@ -56,6 +56,12 @@ def check_preload(preload: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(preload))
 
 
+def preload_failed(names: str, cause: object) -> ConfigurationError:
+    """What a caller is told of a module of theirs that could not be imported ahead."""
+    allowed = f"modules that can be imported before a run; importing it failed: {cause}"
+    return ConfigurationError("preload", names, allowed)
+
+
 @functools.cache
 def _own_packages() -> tuple[str, ...]:
     found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
@@ -73,6 +79,8 @@ def packages_of(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
     if len(wanted) > _FOLDERS_MAX:
         raise ConfigurationError("packages", f"{len(wanted)} folders", f"at most {_FOLDERS_MAX}")
     for path in wanted:
+        if os.path.isabs(path) and not os.path.lexists(path):
+            raise ConfigurationError("packages", path, "folders that hold packages; there is no such folder")
         if not os.path.isabs(path) or not os.path.isdir(path) or os.path.normpath(path) == "/":
             raise ConfigurationError("packages", path, "absolute paths of folders that hold packages")
         if os.geteuid() == 0 and os.stat(path).st_mode & 0o005 != 0o005:

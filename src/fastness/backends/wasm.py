@@ -221,6 +221,7 @@ class WasmBackend(Backend):
         """One request in a clean instance; a run that met a stub of the quick module is run again on the whole."""
         if self._closed:
             raise BackendError("running", "the sandbox is closed", "make a new one")
+        _check(request)
         began = time.monotonic()
         report = await self._run_once(request, staged, sink, "any", began)
         if report is None:
@@ -258,6 +259,7 @@ class WasmBackend(Backend):
         """An engine of its own for as long as the session lasts; the guest is made at the first execute."""
         if request.runtime == "wasi":
             raise ConfigurationError("runtime", "wasi", "python or javascript: a command module has no sessions")
+        _check(request)
         want = "any" if request.preload is None and stock.full_ready(request.runtime) else "full"
         materials = await self._language(request, want, None)
         pool = self._pool(materials, request.tenant)
@@ -268,6 +270,7 @@ class WasmBackend(Backend):
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` engines waiting."""
+        _check(request)
         materials = await self._materials(request, "any", None)
         # More than may serve at once cannot wait at once.
         await self._pool(materials, request.tenant).warm(min(count, self._engines))
@@ -313,6 +316,13 @@ def _usable(engine: EngineProcess) -> bool:
 
 def _lost(lost: EngineLost) -> Report:
     return Report(outcome=Outcome(OutcomeKind.CRASHED, lost.why))
+
+
+def _check(request: RunRequest) -> None:
+    """Refuse what only other tiers can do.  Raises ConfigurationError."""
+    if request.packages:
+        allowed = "the tiers worker, confined and isolated; what the tier wasm can import is in its guest"
+        raise ConfigurationError("packages", list(request.packages), allowed)
 
 
 class _Session(BackendSession):

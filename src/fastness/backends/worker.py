@@ -83,8 +83,7 @@ class WorkerBackend(Backend):
     # workers
 
     def _kind(self, request: RunRequest) -> _Kind:
-        wanted = getattr(request, "packages", None)
-        packages = native_config.packages_of(wanted if wanted is None else tuple(wanted))
+        packages = native_config.packages_of(request.packages)
         return native_config.check_preload(request.preload or ()), packages
 
     def _spawn(self, kind: _Kind) -> Worker:
@@ -130,7 +129,7 @@ class WorkerBackend(Backend):
             if worker is None:
                 worker = await self._waiting.call(partial(self._spawn, kind))
             if worker.process < 0:
-                await self._become_ready(worker)
+                await self._become_ready(worker, kind)
             return worker
         except BaseException:
             self._slots.release()
@@ -139,21 +138,20 @@ class WorkerBackend(Backend):
             raise
 
     @staticmethod
-    async def _become_ready(worker: Worker) -> None:
+    async def _become_ready(worker: Worker, kind: _Kind) -> None:
         try:
             await become_ready(worker, lambda box: None)
         except BoxLost as lost:
             worker.finish()
             why = (worker.ended or {}).get("failed") or (worker.ended or {}).get("status") or lost
-            raise BackendError(
-                "starting a worker", f"it ended before it was ready: {why}", "run: fastness doctor"
-            ) from None
+            cause = f"it ended before it was ready: {why}"
+            if kind[0]:
+                raise native_config.preload_failed(", ".join(kind[0]), cause) from None
+            raise BackendError("starting a worker", cause, "run: fastness doctor") from None
         except BackendError as error:
             _, is_preload, name = error.step.rstrip(")").partition("(preload ")
             if is_preload:
-                raise ConfigurationError(
-                    "preload", name, f"modules that can be imported here ({error.cause})"
-                ) from None
+                raise native_config.preload_failed(name, error.cause) from None
             raise
         worker.base = worker.memory()
 
@@ -300,7 +298,7 @@ class WorkerBackend(Backend):
                 ready.append(waiting)
             for one in ready:
                 if one.process < 0:
-                    await self._become_ready(one)
+                    await self._become_ready(one, kind)
         except BaseException:
             for one in ready:
                 self._bury(one)

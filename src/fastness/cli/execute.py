@@ -8,13 +8,16 @@ import os
 import sys
 from typing import Any
 
+import click
+
 from fastness.cli import exits
 from fastness.cli.console import denial_table, err, outcome_line, size, stderr_console, table
 from fastness.cli.run import execute as run_request
 from fastness.cli.run import read_stdin, variables
 from fastness.cli.visible import one_line
-from fastness.errors import ApplyRefused, ConfigurationError
-from fastness.limits import parse_size
+from fastness.errors import ApplyRefused
+from fastness.limits import size_of
+from fastness.runner.triggers import is_allowed
 from fastness.runs import Applied, Changes, RunResult
 
 #: Columns that tables take at most, also on a wider terminal.
@@ -39,16 +42,19 @@ def execute(
     if work is None:
         for name, given in (("--apply", do_apply), ("--include", include), ("--allow-apply", allow)):
             if given:
-                raise ConfigurationError(name, given, "something for a project; name one with --work DIR")
+                raise click.UsageError(f"{name} needs --work DIR")
     elif allow and not do_apply:
-        raise ConfigurationError("--allow-apply", allow[0], "something to apply; add --apply")
+        raise click.UsageError("--allow-apply needs --apply")
     request: dict[str, Any] = {name: options[name] for name in ("timeout", "memory", "image")}
     request |= {"command": command, "work": work, "include": include or None, "env": variables(options["env"])}
+    if request["memory"] is not None:
+        request["memory"] = size_of("memory", request["memory"], "--memory")
     request["limits"] = _limits(options["disk"], options["max_files"], options["pids"])
     if options["stdin"] is not None:
         request["stdin"] = read_stdin(options["stdin"])
     if tier is None and not (os.environ.get("FASTNESS_TIER") or os.environ.get("FASTNESS_RUNTIME")):
         tier = "isolated"
+    unmet = [name for name in include if work is not None and not _is_there(work, name)]
     result = run_request(tier, request, as_json=as_json, raw=raw)
     if as_json:
         # Before anything is applied: a refusal must not cost the caller the result.
@@ -56,18 +62,28 @@ def execute(
         sys.stdout.flush()
     else:
         _show(result, work)
+    for name in unmet:
+        err(f"--include {name}: there is no such file or folder in {work}")
     return _finish(result, work, allow, do_apply=do_apply, as_json=as_json)
 
 
 def _limits(disk: str | None, files: int | None, pids: int | None) -> dict[str, int] | None:
     limits: dict[str, int] = {}
     if disk is not None:
-        limits["file_bytes"] = parse_size(disk, "--disk")
+        limits["file_bytes"] = size_of("file_bytes", disk, "--disk")
     if files is not None:
         limits["files"] = files
     if pids is not None:
         limits["pids"] = pids
     return limits or None
+
+
+def _is_there(work: str, name: str) -> bool:
+    """Whether a project has something of this path, or anywhere something of this name."""
+    wanted = name.strip("/")
+    if os.path.lexists(os.path.join(work, wanted)):
+        return True
+    return "/" not in wanted and any(wanted in (*folders, *files) for _, folders, files in os.walk(work))
 
 
 def _finish(result: RunResult, work: str | None, allow: tuple[str, ...], *, do_apply: bool, as_json: bool) -> int:
@@ -83,6 +99,10 @@ def _finish(result: RunResult, work: str | None, allow: tuple[str, ...], *, do_a
         if work is not None and not as_json and _count(result.changes):
             err(f"{work} is as it was; --apply brings the changes in")
         return code
+    changes = result.changes
+    for name in allow:
+        if not any(is_allowed(path, (name,)) for path in (*changes.added, *changes.changed, *changes.deleted)):
+            err(f"--allow-apply {name}: nothing of that name was changed")
     try:
         applied = result.apply(allow=allow)
     except ApplyRefused as error:

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+#: What an option that we do not have was most likely meant for, by command.
+_HINTS = {
+    "fastness exec": "options of the command itself go after --: fastness exec --work DIR -- ls -la",
+    "fastness run": "options of the program itself go after --: fastness run FILE -- --verbose",
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """
     Run the command line and return its exit code (see ``exits``).
@@ -61,6 +68,8 @@ def _guarded(arguments: list[str]) -> int:
     except click.ClickException as error:
         err(error.format_message())
         usage = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "fastness"
+        if isinstance(error, click.NoSuchOption) and "--" not in arguments and usage in _HINTS:
+            err(_HINTS[usage])
         err(f"see: {usage} --help")
         return exits.USAGE
     except FastnessError as error:

@@ -20,7 +20,7 @@ from fastness.cli.console import denial_table, err, outcome_line, size, stderr_c
 from fastness.cli.output import Output
 from fastness.cli.progress import BuildProgress
 from fastness.errors import BackendError, ConfigurationError, StagingError
-from fastness.limits import Limits
+from fastness.limits import Limits, size_of
 from fastness.runs import RunResult
 
 #: Bytes that are read from a pipe for a program or for standard input; the API's own caps are smaller.
@@ -47,6 +47,8 @@ def run(
         raise ConfigurationError("--stdin", "-", "a file: standard input is the program here")
     request = _program(code, arguments, options["runtime"])
     request |= {name: options[name] for name in ("timeout", "memory", "seed", "image")}
+    if request["memory"] is not None:
+        request["memory"] = size_of("memory", request["memory"], "--memory")
     request["time"] = _time(options["clock"])
     request["env"] = variables(options["env"])
     if options["preload"] is not None:

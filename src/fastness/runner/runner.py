@@ -48,10 +48,10 @@ class Runner:
 
         With ``runtime``, ``auto`` passes over tiers that have no such runtime.
         """
+        if self._closed:
+            raise ConfigurationError("sandbox", "closed", "one that is open; make a new one")
         if tier == "local":
             return self._local(), Probe(backend="local", tier=Tier.MEDIATED.value)
-        if self._closed:
-            raise BackendError("running", "the sandbox is closed", "make a new one")
         if tier == "auto":
             return await self._auto(runtime)
         found = self._backends.get(tier)
@@ -59,6 +59,9 @@ class Runner:
         if found is None or probe is None:
             await self._proving.acquire()
             try:
+                if runtime is not None:
+                    # Before anything is built or proven for a run that cannot be.
+                    _check_runtime(self._backend(tier), tier, runtime)
                 found, probe = await self._prove(tier)
             finally:
                 self._proving.release()
@@ -141,7 +144,7 @@ class Runner:
 
     async def _run(self, request: RunRequest, ends: float | None) -> RunResult:
         backend, probe = await self.plan(request.tier, request.runtime)
-        _check_runtime(backend, request)
+        _check_runtime(backend, request.tier, request.runtime)
         staged = await self.stage(request)
         if ends is not None:
             left = ends - time.monotonic()
@@ -168,7 +171,7 @@ class Runner:
     async def open_session(self, request: RunRequest) -> tuple[BackendSession, Backend, Probe]:
         """A guest that keeps its state."""
         backend, probe = await self.plan(request.tier, request.runtime)
-        _check_runtime(backend, request)
+        _check_runtime(backend, request.tier, request.runtime)
         return await backend.open_session(request), backend, probe
 
     def cancel_all(self) -> None:
@@ -186,7 +189,7 @@ class Runner:
             await warm(request, count)
 
     async def aclose(self) -> None:
-        """End everything; a run after this raises BackendError."""
+        """End everything; a run after this raises ConfigurationError."""
         self._closed = True
         # Two threads may close, and cancel, at once.
         for backend in list(self._backends.values()):
@@ -195,10 +198,12 @@ class Runner:
         self._probes.clear()
 
 
-def _check_runtime(backend: Backend, request: RunRequest) -> None:
-    if request.runtime not in backend.runtimes:
-        known = ", ".join(sorted(backend.runtimes))
-        raise ConfigurationError("runtime", request.runtime, f"{known} in the tier {request.tier!r}")
+def _check_runtime(backend: Backend, tier: str, runtime: str) -> None:
+    if runtime in backend.runtimes:
+        return
+    if runtime == "command":
+        raise ConfigurationError("tier", tier, "isolated; commands need the tier isolated")
+    raise ConfigurationError("runtime", runtime, f"{', '.join(sorted(backend.runtimes))} in the tier {tier!r}")
 
 
 def _stage_project(request: RunRequest, work: str) -> Staged:

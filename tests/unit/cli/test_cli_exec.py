@@ -228,6 +228,48 @@ def test_wrong_usage(backend: CommandBackend, project: Path, options: list[str])
     assert backend.requests == []
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--apply", "--", "ls"], "--apply needs --work DIR"),
+        (["--include", "x", "--", "ls"], "--include needs --work DIR"),
+        (["--work", "{}", "--allow-apply", "x", "--", "ls"], "--allow-apply needs --apply"),
+        (["--work", "{}", "ls", "-la"], "options of the command itself go after --"),
+        (["--disk", "5G", "--", "ls"], "--disk is not accepted: '5G'; allowed: 0 to 4G"),
+        (["--memory", "100G", "--", "ls"], "--memory is not accepted: '100G'; allowed: 1M to 64G"),
+        (
+            ["--tier", "wasm", "--", "ls"],
+            "tier is not accepted: 'wasm'; allowed: isolated; commands need the tier isolated",
+        ),
+    ],
+)
+def test_mistakes_say_what_to_write(
+    backend: CommandBackend, project: Path, options: list[str], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By the names that were typed."""
+    backend.runtimes = frozenset({"command"} if "wasm" not in options else {"python"})
+    assert main(["exec", *(option.format(project) for option in options)]) == 2
+    assert f"fastness: {told}" in capfd.readouterr().err
+    assert backend.requests == []
+
+
+def test_names_that_match_nothing_are_told(
+    backend: CommandBackend, project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of --include and --allow-apply, each by itself; those that match something are not."""
+    backend.edit = _edit
+    code = main(
+        ["exec", "--work", str(project), "--apply", "--include", ".env", "--include", "main.c", "--include", "nope",
+         "--allow-apply", "src", "--allow-apply", "sr", "--", "make"]
+    )  # fmt: skip
+    err = capfd.readouterr().err
+    assert code == 0
+    assert [line for line in err.splitlines() if "--" in line] == [
+        f"fastness: --include nope: there is no such file or folder in {project}",
+        "fastness: --allow-apply sr: nothing of that name was changed",
+    ]
+
+
 def test_a_project_that_does_not_fit(backend: CommandBackend, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The first file beyond is named, with how much there is."""
     assert main(["exec", "--work", str(project), "--disk", "8", "--", "x"]) == 2

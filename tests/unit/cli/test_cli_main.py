@@ -63,6 +63,17 @@ def test_explaining_an_unknown_tier_exits_2(capsys: pytest.CaptureFixture[str]) 
     assert "wasm" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["local", "auto", "wasn"])
+def test_explaining_what_is_no_tier(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only what can be explained is named, and nothing is asked that was just typed."""
+    assert main(["explain", name]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"fastness: tier is not accepted: '{name}'; allowed: mediated, worker, ")
+    assert f"Did you mean '{name}'" not in err
+    assert ", auto" not in err
+    assert ("Did you mean 'wasm'" in err) == (name == "wasn")
+
+
 @pytest.mark.parametrize("tier", ["mediated", "container", "vm"])
 def test_explaining_a_tier_without_a_backend(tier: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A tier that this version does not have is explained all the same, and said to be unavailable."""
