@@ -168,8 +168,9 @@ def late():
     open('late', 'w').write('in the grace')
     print('late', end='', flush=True)
 """
+#: Written past the streams, which a handler cannot write to while they are being written to.
 WAIT = """
-print('begun', flush=True)
+os.write(1, b'begun\\n')
 end = time.monotonic() + 30
 while time.monotonic() < end:
     time.sleep(0.02)
@@ -307,7 +308,9 @@ def test_a_caller_that_ends_in_the_grace(mark: str, tmp_path: Path, monkeypatch:
     """A grace is the caller's to give: with the caller gone, everything ends at once."""
     (tmp_path / "home").mkdir(mode=0o700)
     monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
-    ending = "signal.signal(15, lambda *_: print('asked', flush=True))\ntime.sleep(0.3)\n" + WAIT.replace("begun", "")
+    ending = "signal.signal(15, lambda *_: print('asked', flush=True))\ntime.sleep(0.3)\n" + WAIT.replace(
+        "begun\\n", ""
+    )
     script = _HOST.replace("Limits(wall_s=100.0)", "Limits(wall_s=0.3, grace_s=50.0)")
     host, line = start_host(script, PREFIX.format(mark=mark) + LEAVERS["ignores"] + ending, "run", tmp_path)
     try:

@@ -83,18 +83,10 @@ class Talk:
         self.clock: Callable[[], float] = box.cpu_s
         self._cpu_before = 0.0
         self.cancel_grace_s = 0.0
-        self._asked_to_end = 0.0
+        #: When a guest that was asked to end has no more time for it; 0 where it was not.
+        self.asked_until = 0.0
         self._next_look = 0.0
         self._events = 0
-
-    @property
-    def asked(self) -> bool:
-        """Whether the guest was asked to end."""
-        return self._asked_to_end > 0
-
-    def rest_s(self) -> float:
-        """Seconds that are left to a guest that was asked to end; 0 where it was not."""
-        return max(0.0, self._asked_to_end - time.monotonic())
 
     def end(self, kind: OutcomeKind, detail: str = "") -> None:
         """End the guest now, for this reason unless there is one already.  Callable from any thread."""
@@ -121,7 +113,7 @@ class Talk:
     def _ask(self, grace_s: float) -> None:
         # What was used cannot be read off a process that is gone.
         self.memory = self.peak()
-        self._asked_to_end = time.monotonic() + grace_s
+        self.asked_until = time.monotonic() + grace_s
         self.box.ask_to_end(grace_s)
 
     async def run(
@@ -261,8 +253,8 @@ class Talk:
     def _patience(self) -> float:
         limits = self.request.limits
         left = limits.wall_s - (time.monotonic() - self.began)
-        if self._asked_to_end:
-            left = self._asked_to_end - time.monotonic()
+        if self.asked_until:
+            left = self.asked_until - time.monotonic()
         cpu_left = limits.cpu_s - (self.clock() - self._cpu_before)
         step = min(left, max(cpu_left / _CPUS, 0.005))
         return max(0.001, min(step, _WATCH_S) if self.watch is not None else step)
@@ -271,8 +263,8 @@ class Talk:
         """Something may be over its limit: time, processor time, or what ``watch`` knows."""
         limits = self.request.limits
         now = time.monotonic()
-        if self._asked_to_end:
-            if now >= self._asked_to_end:
+        if self.asked_until:
+            if now >= self.asked_until:
                 self.box.kill()
                 return
         elif now - self.began >= limits.wall_s:

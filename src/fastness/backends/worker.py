@@ -9,7 +9,6 @@ Each run has a new process, started with ``exec``, whose keeper sees to the end 
 from __future__ import annotations
 
 import os
-import resource
 import threading
 import time
 from collections import OrderedDict
@@ -201,7 +200,7 @@ class WorkerBackend(Backend):
         with self._waiting.limit(left(request, began)):
             worker = await self._take(kind)
         try:
-            bound(worker, request.limits)
+            worker_process.bound(worker, request.limits)
             await self.fill(worker, staged)
             whole, request = request, until(request, began)
             talk = Talk(worker, request, sink)
@@ -245,10 +244,10 @@ class WorkerBackend(Backend):
             # It has closed its end, most often by ending: what it ends with is worth a moment.
             await self._waiting.call(partial(worker.wait, _LAST_S))
         if not session or talk.gone or talk.reason is not None:
-            if talk.asked:
+            if talk.asked_until:
                 # What it started was asked too, and may take as long to end.
                 worker.dismiss()
-                await self._waiting.call(partial(talk.drain, talk.rest_s(), worker.keeper_fd))
+                await self._waiting.call(partial(talk.drain, talk.asked_until - time.monotonic(), worker.keeper_fd))
             await self._waiting.call(worker.finish)
             await self._waiting.call(partial(talk.drain, _DRAIN_S))
         return talk.report(
@@ -278,7 +277,7 @@ class WorkerBackend(Backend):
         kind = self._kind(request)
         worker = await self._take(kind)
         try:
-            bound(worker, request.limits)
+            worker_process.bound(worker, request.limits)
         except BaseException:
             await self._done(worker, kind)
             raise
@@ -383,18 +382,3 @@ class _Session(BackendSession):
         if not self._ended:
             self._ended = True
             await self._backend._done(self._worker, self._kind)
-
-
-def bound(worker: Worker, limits: Limits) -> None:
-    """Set the limits of a worker that has not heard of its code yet (``prlimit(2)``).  Raises BackendError."""
-    space, _, data = worker.base
-    try:
-        worker.limit(resource.RLIMIT_CORE, 0)
-        worker.limit(resource.RLIMIT_AS, space + limits.memory)
-        worker.limit(resource.RLIMIT_DATA, data + limits.memory)
-        worker.limit(resource.RLIMIT_NOFILE, limits.fds)
-        worker.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
-        seconds = int(limits.cpu_s) + 2
-        worker.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
-    except (BoxLost, OSError, ValueError) as error:
-        raise BackendError("setting a worker's limits", error, "run: fastness doctor") from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from fastness._linux import memory, procs
 from fastness._native import datagrams
 from fastness.backends import native_config
-from fastness.backends.box import Box
+from fastness.backends.box import Box, BoxLost
 from fastness.backends.engine_process import source_root
 from fastness.environment import guest_env
 from fastness.errors import BackendError
 from fastness.runtime import remove_tree
 
 if TYPE_CHECKING:
+    from fastness.limits import Limits
     from fastness.waiting import Waiting
 
 _KEEPER = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._native.keeper import main;main()"
@@ -235,3 +237,18 @@ def spawn(name: str, above: str, config: int, waiting: Waiting) -> Worker:
                 one.close()
             else:
                 os.close(one)
+
+
+def bound(worker: Worker, limits: Limits) -> None:
+    """Set the limits of a worker that has not heard of its code yet (``prlimit(2)``).  Raises BackendError."""
+    space, _, data = worker.base
+    try:
+        worker.limit(resource.RLIMIT_CORE, 0)
+        worker.limit(resource.RLIMIT_AS, space + limits.memory)
+        worker.limit(resource.RLIMIT_DATA, data + limits.memory)
+        worker.limit(resource.RLIMIT_NOFILE, limits.fds)
+        worker.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
+        seconds = int(limits.cpu_s) + 2
+        worker.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
+    except (BoxLost, OSError, ValueError) as error:
+        raise BackendError("setting a worker's limits", error, "run: fastness doctor") from None
