@@ -146,7 +146,7 @@ class Supervisor:
     Answers the refused calls of many boxes from one thread.
 
     ``on_row(box, row)`` is called for each refused call, with its row counted up, before the call is answered: a
-    record is never later than what the guest does next.  ``on_end(box, reason)`` is called once for each box, after
+    record is never later than what the guest does next.  ``on_end(box, reason)`` is called once for each box, before
     its listener is closed: ``ended`` where no process is left under the filter, ``full`` where it reached a limit,
     ``removed``, or ``failed: ...`` where the kernel would not go on.
     """
@@ -237,6 +237,9 @@ class Supervisor:
         if self._boxes.pop(fd, None) is None:
             return
         self._poll.unregister(fd)
-        box.listener.close()
-        if self._on_end is not None:
-            self._on_end(box.key, reason)
+        try:
+            # Before the guest can go on, so that it is never told of later than what the guest does next.
+            if self._on_end is not None:
+                self._on_end(box.key, reason)
+        finally:
+            box.listener.close()
