@@ -112,10 +112,10 @@ _STRENGTH = {
 LIMITS_OF: dict[Tier, str] = {
     Tier.MEDIATED: "no isolation: first-party code only",
     Tier.WORKER: "same user and same files; same network where the module firewall is undone",
-    Tier.CONFINED: "shared kernel; metadata of all files is readable; files and threads are counted now and then, not by "
-    "the kernel",
-    Tier.ISOLATED: "shared kernel; /usr and package folders are readable; an ordinary user's kernel limits are shared with "
-    "the caller; without control groups no program can be run",
+    Tier.CONFINED: "shared kernel; metadata of all files is readable; files and threads are counted now and then, not "
+    "by the kernel",
+    Tier.ISOLATED: "shared kernel; /usr and package folders are readable; an ordinary user's kernel limits are shared "
+    "with the caller; without control groups no program can be run",
     Tier.CONTAINER: "shared kernel; needs an engine, access to which is root, and an image",
     Tier.WASM: "engine bugs (behind a second wall on Linux); only what the guest image holds",
     Tier.VM: "bugs of the virtual machine monitor",

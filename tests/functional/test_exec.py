@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sysconfig
 import time
 from pathlib import Path
 
@@ -227,6 +228,21 @@ def test_mistakes(arguments: tuple[str, ...], code: int) -> None:
     assert (done.code, done.out) == (code, b""), done.err
     assert done.err.strip()
     assert "Traceback" not in done.err
+
+
+def test_tests_of_a_python_project(tmp_path: Path) -> None:
+    """With the packages of the caller's own Python by PYTHONPATH, as the quickstart has it."""
+    write(tmp_path, {"test_one.py": "import os\ndef test_one(): assert os.getcwd() == '/work'\n"})
+    packages = sysconfig.get_path("purelib")
+    if packages.startswith(("/work/", "/tmp/")):  # a folder of the guest's
+        pytest.skip("the packages of these tests lie where a guest has folders of its own")
+    done = command(
+        "exec", "--work", str(tmp_path), "--env", f"PYTHONPATH={packages}", "--env", "PYTHONDONTWRITEBYTECODE=1", "--",
+        "python3", "-m", "pytest", "-p", "no:cacheprovider",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert b"1 passed" in done.out
+    assert "no file was changed" in done.err
 
 
 def test_input(tmp_path: Path) -> None:

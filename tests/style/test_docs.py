@@ -17,7 +17,7 @@ from fastness.cli import exits
 from fastness.limits import GIB, KIB, MIB, RANGES, Limits
 from fastness.runner.request import OPTIONS
 from fastness.runs import DenialCode, OutcomeKind, RunResult
-from fastness.tier import Guarantee, Tier
+from fastness.tier import LIMITS_OF, Guarantee, Tier
 
 ROOT = Path(__file__).resolve().parents[2]
 API = (ROOT / "docs" / "api.md").read_text("utf-8")
@@ -133,6 +133,13 @@ def test_tiers_are_said_to_be_there_only_where_they_are() -> None:
     for tier in Tier:
         assert int(said[tier.value][1]) == tier.strength
         assert said[tier.value][3].strip("*").startswith("yes") == (tier in registry.SERVED)
+
+
+def test_what_tiers_do_not_stop_is_that_of_the_code() -> None:
+    """``fastness explain`` says the same as the page."""
+    page = (ROOT / "docs" / "choosing-a-tier.md").read_text("utf-8")
+    said = {row[0].strip("`"): row[1] for row in rows(section("What each tier does not stop", page))}
+    assert said == {tier.value: limits for tier, limits in LIMITS_OF.items()}
 
 
 def test_every_guarantee_of_a_served_tier_has_a_boundary_and_an_attack() -> None:
