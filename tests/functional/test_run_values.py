@@ -53,6 +53,14 @@ PLAIN = [
 ]
 
 
+def test_a_module_that_is_not_there(box: fastness.Sandbox) -> None:
+    """The error ends with its name, and not with what the interpreter suggests to whoever has started it."""
+    assert box.run("import no_such_module").stderr.endswith("ModuleNotFoundError: No module named 'no_such_module'\n")
+    hint = "No module named 'x'. Site initialization is disabled, did you forget to add something?"
+    assert box.run(f"raise ModuleNotFoundError({hint!r})").stderr.endswith("Error: No module named 'x'\n")
+    assert box.run(f"raise ImportError({hint!r})").stderr.endswith("something?\n")
+
+
 @pytest.mark.parametrize("value", PLAIN, ids=range(len(PLAIN)))
 def test_round_trip(box: fastness.Sandbox, value: Any) -> None:
     """Every kind of plain data returns equal and with the same types, from expressions and from names."""

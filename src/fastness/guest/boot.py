@@ -215,6 +215,10 @@ def _print_traceback(error: BaseException, source: str, filename: str) -> None:
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error.with_traceback(trace), trace))
+    if isinstance(error, ModuleNotFoundError):
+        # A guest has no site on purpose, and there is nothing for its author to add to the path.
+        head, hint, _ = text.rpartition(". Site initialization is disabled")
+        text = head + "\n" if hint else text
     _stderr.write(text)
 
 
