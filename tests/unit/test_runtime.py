@@ -139,7 +139,7 @@ def test_other_files_are_left_alone(home: Path) -> None:
 
 
 def test_a_tree_of_any_depth_and_mode_is_removed(tmp_path: Path) -> None:
-    top = tmp_path / "top"
+    top = tmp_path / "0123456789abcdef"
     top.mkdir()
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -169,9 +169,9 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path: Path) -> No
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").write_text("kept")
-    (tmp_path / "link").symlink_to(outside)
+    (tmp_path / "fedcba9876543210").symlink_to(outside)
     with pytest.raises(OSError):
-        runtime.remove_tree(str(tmp_path / "link"))
+        runtime.remove_tree(str(tmp_path / "fedcba9876543210"))
     assert (outside / "kept").exists()
 
 

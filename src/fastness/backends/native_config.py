@@ -175,8 +175,9 @@ def command_environment(interpreter_first: bool = True) -> dict[str, str]:
     """What every program of the runtime ``command`` finds in its environment before what the caller passes."""
     own = inside(os.path.join(os.path.realpath(sys.base_prefix), "bin"), places(_interpreter()))
     path = _COMMAND_PATH if not interpreter_first or own.startswith("/usr") else f"{own}:{_COMMAND_PATH}"
-    # What tools keep in a home folder is not part of the project.
-    return {"LANG": "C.UTF-8", "HOME": "/tmp", "PATH": path, "TMPDIR": "/tmp", "TERM": "dumb"}  # noqa: S108  # inside
+    # What tools keep in a home folder, and what Python keeps beside its sources, is not part of the project.
+    home = {"HOME": "/tmp", "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108  # inside
+    return {"LANG": "C.UTF-8", "PATH": path, "TERM": "dumb", **home}
 
 
 def hidden(paths: list[str]) -> list[str]:
