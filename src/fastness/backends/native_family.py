@@ -194,7 +194,9 @@ class Family:
         guest = Guest(box, zygote, key)
         with self._lock:
             self._guests.add(guest)
-        ends = [theirs.fileno(), out_end, err_end]
+        # Taken off this list before they are closed: an interrupt in between leaves one open, and closes none twice,
+        # whose number might be another's by then.
+        ends = [out_end, err_end]
         try:
             request = self._request(guest, zygote, ahead)
             if request["programs"] and guest.uid >= 0:
@@ -207,14 +209,12 @@ class Family:
                 if guest.uid >= 0 and zygote.uids is not None:
                     slot.delegate(zygote.uids.base)
                 request["into_group"] = True
-                ends.append(slot.fd)
             box.begin()
-            zygote.request(request, ends)
-            del ends[3:]
+            into_group = [slot.fd] if slot is not None and into else []
+            zygote.request(request, [theirs.fileno(), *ends, *into_group])
             theirs.close()
-            os.close(out_end)
-            os.close(err_end)
-            ends.clear()
+            while ends:
+                os.close(ends.pop())
 
             def confirm(box: Box) -> None:
                 if slot is not None and not into:
@@ -233,10 +233,9 @@ class Family:
             await become_ready(box, confirm)
             return guest
         except BaseException as error:
-            if ends:
-                theirs.close()
-                os.close(out_end)
-                os.close(err_end)
+            theirs.close()
+            while ends:
+                os.close(ends.pop())
             told = zygote.exit_of(name)
             words = box.last_words()
             self._later(guest)
