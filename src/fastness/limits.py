@@ -60,7 +60,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             good = isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
             # A NaN fails both comparisons, so it is refused too.
             if not good or not low <= value <= high:
-                raise ConfigurationError(name, value, _range(name))
+                unit = " seconds" if kind is float else f" ({_sizes(name)})" if name in SIZES else ""
+                raise ConfigurationError(name, value, f"{low} to {high}{unit}")
 
 
 #: Smallest and largest value of each limit.
@@ -97,11 +98,9 @@ def in_units(size: float) -> str:
     return f"{count}G"
 
 
-def _range(name: str) -> str:
+def _sizes(name: str) -> str:
     low, high = RANGES[name]
-    if name in SIZES:
-        return f"{in_units(low)} to {in_units(high)}"
-    return f"{low} to {high}{' seconds' if name.endswith('_s') else ''}"
+    return f"{in_units(low)} to {in_units(high)}"
 
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", re.IGNORECASE)
@@ -127,5 +126,5 @@ def size_of(name: str, value: Any, field: str) -> int:
     size = parse_size(value, field)
     low, high = RANGES[name]
     if not low <= size <= high:
-        raise ConfigurationError(field, value, _range(name))
+        raise ConfigurationError(field, value, _sizes(name))
     return size

@@ -16,7 +16,7 @@ import msgspec
 
 from fastness import environment
 from fastness.errors import ConfigurationError, StagingError, meant
-from fastness.limits import Limits, parse_size
+from fastness.limits import Limits, size_of
 from fastness.runs import RunRequest
 
 RUNTIMES = ("python", "javascript", "wasi", "command")
@@ -188,7 +188,7 @@ def _limits(given: Mapping[str, Any], limits: Limits) -> Limits:
     elif named is not None:
         raise ConfigurationError("limits", named, "a fastness.Limits or a dict of its fields")
     if given.get("memory") is not None:
-        changes["memory"] = parse_size(given["memory"], "memory")
+        changes["memory"] = size_of("memory", given["memory"], "memory")
     timed = given.get("timeout") is not None
     if timed:
         changes["wall_s"] = _seconds("timeout", given["timeout"])

@@ -31,7 +31,7 @@ def test_a_command_in_a_tier_without_commands() -> None:
 
 def test_sizes_are_told_as_sizes() -> None:
     assert told("1", memory="100G").endswith("allowed: 1M to 64G")
-    assert told("1", limits={"file_bytes": 1 << 40}).endswith("allowed: 0 to 4G")
+    assert told("1", limits={"file_bytes": 1 << 40}).endswith("allowed: 0 to 4294967296 (0 to 4G)")
     assert told("1", limits={"files": -1}).endswith("allowed: 0 to 1000000")
     assert told("1", limits={"wall_s": -1.0}).endswith("allowed: 0.001 to 86400.0 seconds")
 
