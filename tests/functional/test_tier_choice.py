@@ -139,7 +139,7 @@ def test_auto_takes_the_first_that_has_the_runtime(box: fastness.Sandbox, tier: 
     assert (result.tier, result.stdout) == (tier, "1\n")
     with pytest.raises(fastness.ConfigurationError) as caught:
         fastness.run(command=["echo", "1"], tier="wasm")
-    assert caught.value.field == "runtime"
+    assert caught.value.field == "tier"
 
 
 @pytest.mark.tiers("confined", "worker")
@@ -147,7 +147,7 @@ def test_programs_need_more_than_this(box: fastness.Sandbox) -> None:
     """Only ``isolated`` runs any program; the others say so and run nothing."""
     with pytest.raises(fastness.ConfigurationError) as caught:
         box.run(command=["true"])
-    assert caught.value.field == "runtime"
+    assert caught.value.field == "tier"
 
 
 @pytest.mark.tiers("wasm", "isolated", "confined", "worker")
