@@ -58,16 +58,15 @@ class Tier(enum.StrEnum):
         return _PROMISES[self]
 
     @classmethod
-    def parse(cls, name: object) -> Tier:
-        """The tier called ``name``.  Raises ConfigurationError."""
+    def parse(cls, name: object, more: tuple[str, ...] = ()) -> Tier:
+        """The tier called ``name``.  Raises ConfigurationError, which names the words ``more`` beside the tiers."""
         if isinstance(name, Tier):
             return name
         try:
             return cls(str(name))
         except ValueError:
-            names = [tier.value for tier in cls]
-            allowed = f"{', '.join(names)}, auto, local{meant(name, (*names, 'auto', 'local'))}"
-            raise ConfigurationError("tier", name, allowed) from None
+            names = [*(tier.value for tier in cls), *more]
+            raise ConfigurationError("tier", name, f"{', '.join(names)}{meant(name, names)}") from None
 
 
 _WORKER = frozenset(

@@ -30,7 +30,7 @@ def resolve(argument: str | None, variables: dict[str, str]) -> str:
     if argument is not None:
         if argument in ("auto", "local"):
             return argument
-        return Tier.parse(argument).value
+        return Tier.parse(argument, ("auto", "local")).value
     named = variables.get("FASTNESS_TIER")
     if named:
         if named == "local":
@@ -38,7 +38,7 @@ def resolve(argument: str | None, variables: dict[str, str]) -> str:
         if named == "auto":
             return named
         try:
-            return Tier.parse(named).value
+            return Tier.parse(named, ("auto",)).value
         except ConfigurationError as error:
             raise ConfigurationError("FASTNESS_TIER", error.value, error.allowed) from None
     word = variables.get("FASTNESS_RUNTIME")

@@ -7,17 +7,14 @@ from __future__ import annotations
 from fastness.cli import exits
 from fastness.cli.console import stdout_console
 from fastness.cli.doctor import PROMISES, in_lines, probe_table, probe_tier
-from fastness.errors import ConfigurationError, TierUnavailable, meant
+from fastness.errors import TierUnavailable
 from fastness.tier import LIMITS_OF, Tier
 
 
 def explain(name: str) -> int:
     """Explain the tier called ``name``.  Raises ``ConfigurationError``."""
-    names = [tier.value for tier in Tier]
-    if name not in names:
-        # What may stand where a tier is asked for, auto and local, promises nothing of its own.
-        raise ConfigurationError("tier", name, f"{', '.join(names)}{meant(name, names)}")
-    tier = Tier(name)
+    # What may stand where a tier is asked for, auto and local, promises nothing of its own.
+    tier = Tier.parse(name)
     console = stdout_console()
     console.print(f"{tier.value}: strength {tier.strength} of 4\n")
     if tier.guarantees:
