@@ -237,7 +237,7 @@ def test_tests_of_a_python_project(tmp_path: Path) -> None:
     if packages.startswith(("/work/", "/tmp/")):  # a folder of the guest's
         pytest.skip("the packages of these tests lie where a guest has folders of its own")
     done = command(
-        "exec", "--work", str(tmp_path), "--env", f"PYTHONPATH={packages}", "--env", "PYTHONDONTWRITEBYTECODE=1", "--",
+        "exec", "--work", str(tmp_path), "--env", f"PYTHONPATH={packages}", "--",
         "python3", "-m", "pytest", "-p", "no:cacheprovider",
     )  # fmt: skip
     assert done.code == 0, done.err

@@ -142,8 +142,7 @@ class WorkerBackend(Backend):
             await become_ready(worker, lambda box: None)
         except BoxLost as lost:
             worker.finish()
-            why = (worker.ended or {}).get("failed") or (worker.ended or {}).get("status") or lost
-            cause = f"it ended before it was ready: {why}"
+            cause = f"it ended before it was ready: {worker_process.ending(worker.ended) or lost}"
             if kind[0]:
                 raise native_config.preload_failed(", ".join(kind[0]), cause) from None
             raise BackendError("starting a worker", cause, "run: fastness doctor") from None

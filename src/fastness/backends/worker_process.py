@@ -69,6 +69,18 @@ def configuration(preload: tuple[str, ...], packages: tuple[str, ...], firewall:
     return sealed(json.dumps(config).encode())
 
 
+def ending(ended: dict[str, Any] | None) -> str:
+    """How a worker ended, in words, as far as its keeper has told it."""
+    found = ended or {}
+    if found.get("failed"):
+        return str(found["failed"])
+    status = found.get("status")
+    if not isinstance(status, int):
+        return ""
+    code = os.waitstatus_to_exitcode(status)
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+
 def sealed(content: bytes) -> int:
     """A sealed file in memory with this content, at its start; the caller closes it.  Raises ``OSError``."""
     fd = memory.memory_file()
