@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, refused
 from fastness.tier import Guarantee
 
 NAIVE = """
@@ -27,6 +27,7 @@ for _ in range(5):
         talk.sendmsg([b'x' * 100], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', null))])
     except OSError as error:
         print(error)
+talk.detach()
 """
 
 
@@ -47,10 +48,10 @@ def control(arena: Arena) -> Effect:
 
 ATTACK = Attack(
     id="channel.descriptors",
-    claim=Claim(Guarantee.CRASH_CONTAINED, "Descriptors that a guest sends are thrown away."),
+    claim=Claim(Guarantee.CRASH_CONTAINED, "A guest sends the host no descriptors."),
     tiers={
-        "confined": Expect(Layer.HOST, outcomes=("protocol", "crashed")),
-        "isolated": Expect(Layer.HOST, outcomes=("protocol", "crashed")),
+        "confined": refused("sendmsg"),
+        "isolated": refused("sendmsg"),
     },
     attack=attack,
     control=control,
