@@ -213,6 +213,17 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def state_of(pid: int) -> str:
+    """The letter of its state and where it waits, for messages; empty where it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            state = stat.read().rpartition(b") ")[2][:1].decode()
+        with open(f"/proc/{pid}/wchan") as place:
+            return f"{state} {place.read()}"
+    except OSError:
+        return ""
+
+
 def parent_of(pid: int) -> int:
     """The parent's process id; 0 where the process is gone."""
     try:

@@ -92,7 +92,7 @@ def read_some(process: subprocess.Popen[bytes], seconds: float = 30.0) -> bytes:
         (["run", "-c", "1", "--memory", "lots"], 2),
         (["run", "-c", "1", "--runtime", "cobol"], 2),
         (["run", "-c", "1", "--tier", "bunker"], 2),
-        (["run", "-c", "1", "--tier", "isolated"], 3),
+        (["run", "-c", "1", "--tier", "vm"], 3),
         (["run", "-c", "1", "--tier", "local"], 3),
         (["no-such-command"], 2),
         (["explain", "wasm"], 0),
@@ -316,9 +316,9 @@ def test_doctor_sweeps() -> None:
 
 def test_doctor_where_the_default_does_not_hold() -> None:
     """Exit code 3, and what to do."""
-    done = fastness("doctor", FASTNESS_TIER="isolated")
+    done = fastness("doctor", FASTNESS_TIER="vm")
     assert done.code == 3
-    assert "isolated" in done.err
+    assert "vm" in done.err
 
 
 def test_guest_list_json() -> None:

@@ -5,7 +5,7 @@ JavaScript through the public API: outcomes, what is kept, what cannot be forged
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from fastness import OutcomeKind
 
 
 @pytest.fixture(scope="module")
-def js(box: fastness.Sandbox) -> Iterator[Any]:
+def js(boxes: Callable[[str], fastness.Sandbox]) -> Iterator[Any]:
     """``js(code, **options)`` runs a program."""
     house.require("javascript guest")
+    box = boxes("wasm")
 
     def run(code: str, **options: Any) -> fastness.RunResult:
         return box.run(code, runtime="javascript", **options)

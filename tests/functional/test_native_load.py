@@ -38,7 +38,7 @@ def nothing_is_left() -> Iterator[None]:
     end = time.monotonic() + house.PROCESS_GRACE_S
     while (left := set(procs.descendants(os.getpid())) - before) and time.monotonic() < end:
         time.sleep(0.01)
-    assert not left
+    assert not left, [(pid, house.parent_of(pid), house.state_of(pid), house.command_of(pid)) for pid in left]
 
 
 def backend_of(sandbox: fastness.AsyncSandbox | fastness.Sandbox) -> NativeBackend:
