@@ -232,6 +232,22 @@ def parent_of(pid: int) -> int:
         return 0
 
 
+def apart_from(before: set[int]) -> set[int]:
+    """
+    Processes below this one that are neither in ``before`` nor started by one that is.
+
+    A sandbox that tests share makes its next guest whenever its last one was taken, and that may be now.
+    """
+    return {one for one in procs.descendants(os.getpid()) if one not in before and not _came_of(one, before)}
+
+
+def _came_of(pid: int, before: set[int]) -> bool:
+    while (pid := parent_of(pid)) not in (0, 1, os.getpid()):
+        if pid in before:
+            return True
+    return False
+
+
 def _folders() -> list[str]:
     return [str(path) for place in {tempfile.gettempdir(), "/var/tmp"} for path in Path(place).glob("fastness-*")]
 

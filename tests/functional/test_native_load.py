@@ -36,7 +36,7 @@ def nothing_is_left() -> Iterator[None]:
     before = set(procs.descendants(os.getpid()))
     yield
     end = time.monotonic() + house.PROCESS_GRACE_S
-    while (left := set(procs.descendants(os.getpid())) - before) and time.monotonic() < end:
+    while (left := house.apart_from(before)) and time.monotonic() < end:
         time.sleep(0.01)
     assert not left, [(pid, house.parent_of(pid), house.state_of(pid), house.command_of(pid)) for pid in left]
 
