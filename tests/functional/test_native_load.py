@@ -266,6 +266,30 @@ def test_an_interrupt(after: float, tier: str) -> None:
         all_given_back(backend_of(box))
 
 
+def test_callers_that_hang_up_end_nobody_elses_guest() -> None:
+    """Guests that are given up while they are born cost their zygote nothing, and others of its guests live on."""
+    house.require("isolated tier")
+
+    async def main() -> None:
+        async with fastness.AsyncSandbox(tier="isolated", engines=8, pool=0, timeout=20) as box:
+            await box.run("0")
+            (family,) = backend_of(box)._families.values()
+            zygote = family._zygote
+            async with box.session() as session:
+                await session.execute("kept = 41")
+                for step in range(60):
+                    task = asyncio.create_task(box.run("0"))
+                    await asyncio.sleep(step * 0.0002)
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+                assert (await session.execute("kept + 1")).value == 42
+            assert family._zygote is zygote
+            assert zygote is not None
+            assert zygote.alive
+
+    asyncio.run(main())
+
+
 def test_a_deadline_covers_waiting_for_a_place(tier: str) -> None:
     """Who waits for another's guest to end waits no longer than his deadline."""
     with fastness.Sandbox(tier=tier, engines=1, timeout=10) as box:

@@ -115,12 +115,14 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
 
 
 def greet(talk: int, process: int, work: int) -> None:
-    """Give the caller what it watches a guest with: its process and its work folder; both are closed here."""
-    with socket.socket(fileno=os.dup(talk)) as conversation:
-        rights = array.array("i", [process, work])
-        conversation.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-    os.close(process)
-    os.close(work)
+    """Give the caller the process and the work folder of a guest, and close both.  Raises OSError if it is gone."""
+    try:
+        with socket.socket(fileno=os.dup(talk)) as conversation:
+            rights = array.array("i", [process, work])
+            conversation.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    finally:
+        os.close(process)
+        os.close(work)
 
 
 def ask_mother(mothers: socket.socket, request: dict[str, Any], mapped: bool, fds: tuple[int, int, int]) -> None:

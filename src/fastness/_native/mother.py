@@ -68,17 +68,24 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
             return
         process, answer, talk = fds
         uid, files, size, mapped = box.WANTED.unpack(message)
+        # A guest may have been killed, and its caller be gone: that ends nobody else's guests.
         try:
-            if mapped:
-                _map(proc, process, uid)
-            work = _mount(process, own, uid, files, size, command=command)
-        except OSError as error:
-            os.write(answer, str(error).encode()[:400])
-            os.close(process)
-        else:
+            try:
+                if mapped:
+                    _map(proc, process, uid)
+                work = _mount(process, own, uid, files, size, command=command)
+            except OSError:
+                os.close(process)
+                raise
             # Before the guest goes on, or its own first word might be the first that the caller hears.
             box.greet(talk, process, work)
-            os.write(answer, b"+")
+            said = b"+"
+        except OSError as error:
+            said = str(error).encode()[:400]
+        try:
+            os.write(answer, said)
+        except OSError:
+            pass  # the guest has ended and hears nothing
         os.close(answer)
         os.close(talk)
 
