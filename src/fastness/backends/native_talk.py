@@ -70,7 +70,7 @@ class Talk:
         self.result: m.Result | None = None
         self.payload = b""
         self.claims = b""
-        self.gone = False
+        self.gone = self.closed = False
         self.began = 0.0
         self.wall_s = 0.0
         self.cpu_s = 0.0
@@ -142,6 +142,7 @@ class Talk:
             except BoxLost:
                 self.gone = True
                 if not await self._ends():
+                    self.closed = True
                     self.end(OutcomeKind.PROTOCOL, "the guest closed its conversation")
             except GuestProtocolError as error:
                 self.end(OutcomeKind.PROTOCOL, str(error))
@@ -374,7 +375,8 @@ class Talk:
         self, answer: GuestPayload | None, broken: str, ended: dict[str, Any] | None, out_of_memory: bool
     ) -> tuple[OutcomeKind, str, int | None, int | None]:
         """Kind, detail, exit code and signal."""
-        if self.reason is not None:
+        # The kernel may take its time to end all that a group holds, and closes what they have open first.
+        if self.reason is not None and not (self.closed and out_of_memory):
             return *self.reason, None, None
         if out_of_memory and (answer is None or answer.kind != "ok"):
             return OutcomeKind.MEMORY, "the kernel ended it at its memory limit", None, 9

@@ -25,7 +25,7 @@ for pid in {CALLER, os.getppid(), 1}:
             pass
     for name in ('environ', 'maps', 'cmdline', 'stack', 'auxv', 'mountinfo', 'fdinfo/1', 'status'):
         try:
-            print(open(f'/proc/{pid}/{name}').read(65536))
+            print(open(f'/proc/{pid}/{name}', errors='replace').read(65536))
         except OSError as error:
             pass
 """
