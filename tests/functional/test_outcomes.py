@@ -4,6 +4,8 @@ How a run ended is one of a closed set of words, it is true, and what had come u
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import fastness
@@ -206,6 +208,17 @@ def test_memory_is_on_top_of_the_warm_guest(box: fastness.Sandbox) -> None:
     assert box.run("len(bytearray(100 << 20))", memory="256M").value == 100 << 20
     for code in ("bytearray(512 << 20)", "x = bytearray(300 << 20)"):
         assert box.run(code, memory="256M").outcome.kind is OutcomeKind.MEMORY
+
+
+def test_a_guest_made_ahead_has_the_limits_of_its_own_run(box: fastness.Sandbox, tier: str) -> None:
+    """The run before decides nothing: more than it had can be had, where nobody may raise a limit again too."""
+    for _ in range(4):
+        box.run("1", limits={"memory": 64 << 20, "fds": 16, "pids": 1})
+        # Another guest is made ahead meanwhile.
+        time.sleep(0.1)
+        assert box.run("len(bytearray(100 << 20))", memory="256M").value == 100 << 20
+        time.sleep(0.1)
+        assert box.run("bytearray(512 << 20)", memory="64M").outcome.kind is OutcomeKind.MEMORY
 
 
 def test_smallest_limits_still_run(box: fastness.Sandbox) -> None:

@@ -37,6 +37,8 @@ class Guest:
         self.inside_uid = 0
         #: The limits that it is under, once its caller has set any.
         self.bound_to: Limits | None = None
+        #: The limits of its group, which a guest that is made ahead has sooner.
+        self.group_bound_to: Limits | None = None
         #: What it was taken for.
         self.request: RunRequest | None = None
         self.buried = False

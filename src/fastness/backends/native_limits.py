@@ -45,13 +45,10 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
     if tier is Tier.CONFINED or guest.bound_to == request.limits:
         return
     limits, box = request.limits, guest.box
-    space, resident, data = guest.base
-    # A program's first process is ours.
-    first = 1 if request.runtime == "command" else 0
+    space, _, data = guest.base
+    first = _first(request)
     try:
-        if guest.slot is not None:
-            memory = limits.memory + limits.file_bytes + resident + _SLOT_SLACK
-            guest.slot.configure(memory=memory, pids=limits.pids + first, cpus=None)
+        _bound_group(guest, request)
         seconds = int(limits.cpu_s) + 2
         # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
         box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
@@ -87,5 +84,29 @@ def layers(tier: Tier, guest: Guest) -> dict[str, str]:
 
 
 def bound_early(tier: Tier, request: RunRequest, guest: Guest) -> None:
-    """As :func:`bound`, in the order that suits a guest which is not there yet."""
-    bound(tier, guest, request)
+    """
+    What of :func:`bound` a guest that is made ahead gets already.
+
+    Only its group's limits: the next request may be another, and a process's own limits can be raised again by nobody
+    but a caller with ``CAP_SYS_RESOURCE`` (setrlimit(2)).
+    """
+    if tier is Tier.CONFINED:
+        return
+    try:
+        _bound_group(guest, request)
+    except (OSError, ValueError) as error:
+        raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
+
+
+def _first(request: RunRequest) -> int:
+    """A program's first process is ours."""
+    return 1 if request.runtime == "command" else 0
+
+
+def _bound_group(guest: Guest, request: RunRequest) -> None:
+    limits = request.limits
+    if guest.slot is None or guest.group_bound_to == limits:
+        return
+    memory = limits.memory + limits.file_bytes + guest.base[1] + _SLOT_SLACK
+    guest.slot.configure(memory=memory, pids=limits.pids + _first(request), cpus=None)
+    guest.group_bound_to = limits
