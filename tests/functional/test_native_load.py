@@ -137,6 +137,13 @@ def test_more_tenants_than_are_kept(tier: str) -> None:
     asyncio.run(main())
 
 
+def test_few_descriptors_on_demand(tier: str) -> None:
+    """A guest that may have fewer than its own birth takes is born all the same, and has no more."""
+    with fastness.Sandbox(tier=tier, timeout=20, pool=0) as box:
+        code = "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0]"
+        assert [box.run(code, limits={"fds": 16}).value for _ in range(4)] == [16] * 4
+
+
 def test_a_guest_that_waits_is_killed(tier: str) -> None:
     """One that has ended before it was given work is replaced, and nobody hears of it."""
     with fastness.Sandbox(tier=tier, pool=2) as box:

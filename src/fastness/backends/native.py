@@ -172,6 +172,8 @@ class NativeBackend(Backend):
         key = self.key(request)
 
         def early(guest: Guest) -> None:
+            if request.limits.fds < native_limits.FDS_AT_BIRTH:
+                return
             native_limits.bound(self.tier, guest, request)
             if staged is not None and not self._closed and self._fill_small(guest, staged):
                 self._tell_early(guest, request)

@@ -18,6 +18,8 @@ _SLOT_SLACK = 16 * MIB
 #: Bytes of address space beside the run's memory where the control group is what counts: arenas and stacks reserve more
 #: than they use.
 _RESERVE = 256 * MIB
+#: More than a guest has open while it gives up its rights; one that may have fewer gets its limits after that.
+FDS_AT_BIRTH = 128
 
 
 def at_birth(tier: Tier, request: RunRequest) -> Size:
