@@ -270,7 +270,8 @@ def test_programs_of_an_ordinary_user(found: dict[str, native_hosts.Caller]) -> 
     if told.get("kind") == "ok":
         pytest.skip("a control group was delegated to this user")
     assert told["error"] == "TierUnavailable"
-    assert "Delegate=yes" in told["text"]
+    # By systemd, or by root where groups are of version 1.
+    assert "Delegate=yes" in told["text"] or "cgroup.procs" in told["text"]
 
 
 # ----------------------------------------------------------------------------------------------------- root's power

@@ -21,7 +21,7 @@ from fastness._linux import uids
 from fastness.backends.box import Box, BoxLost, become_ready
 from fastness.backends.native_guest import Early, Guest, Size, make_folder
 from fastness.backends.native_slots import SlotStock, leaf
-from fastness.backends.zygote_process import ZygoteProcess
+from fastness.backends.zygote_process import ZygoteProcess, spawned
 from fastness.errors import BackendError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Family:
         if found is not None:
             return found
         self._check_open()
-        made = await self._spawned(waiting)
+        made = await spawned(self._spawn, waiting)
         try:
             with self._lock:
                 self._check_open()
@@ -118,29 +118,6 @@ class Family:
             raise
         self._drop_ready_of(last)
         return made
-
-    async def _spawned(self, waiting: Waiting) -> ZygoteProcess:
-        """A zygote that was just started.  Who is cancelled meanwhile leaves none behind, in whatever thread it is."""
-        given: list[ZygoteProcess] = []
-        wanted = [True]
-
-        def spawn() -> None:
-            made = self._spawn()
-            with self._lock:
-                given.append(made)
-            if not wanted:
-                made.kill()
-
-        try:
-            await waiting.call(spawn)
-        except BaseException:
-            wanted.clear()
-            with self._lock:
-                started = given[:]
-            for one in started:
-                one.kill()
-            raise
-        return given[0]
 
     def _check_open(self) -> None:
         if self._retired:

@@ -72,8 +72,7 @@ class Talk:
         self.claims = b""
         self.gone = self.closed = False
         self.began = 0.0
-        self.wall_s = 0.0
-        self.cpu_s = 0.0
+        self.wall_s = self.cpu_s = 0.0
         self.memory = 0
         self.watch: Callable[[], tuple[OutcomeKind, str] | None] | None = None
         self.bystander: ZygoteProcess | None = None

@@ -24,6 +24,8 @@ from fastness.backends.engine_process import source_root, spawn_in_lasting_threa
 from fastness.errors import BackendError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastness._linux.cgroup_slot import Slot
     from fastness._linux.uids import Block
     from fastness.waiting import Waiting
@@ -285,3 +287,24 @@ class ZygoteProcess:
                 self.leaf.remove()
             except OSError:
                 pass  # left to the end of this process, or to a sweep
+
+
+async def spawned(spawn: Callable[[], ZygoteProcess], waiting: Waiting) -> ZygoteProcess:
+    """A zygote that ``spawn`` starts.  Who is cancelled meanwhile leaves none behind, in whatever thread it is."""
+    given: list[ZygoteProcess] = []
+    wanted = [True]
+
+    def start() -> None:
+        # Given first and looked second, as the other side looks second: one of them at least sees the other.
+        given.append(spawn())
+        if not wanted:
+            given[0].kill()
+
+    try:
+        await waiting.call(start)
+    except BaseException:
+        wanted.clear()
+        for one in given:
+            one.kill()
+        raise
+    return given[0]
