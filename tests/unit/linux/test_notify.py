@@ -31,10 +31,13 @@ def start(name, guest):
     \"\"\"Run `guest` under the variant of `name` with a supervisor; returns its pid and its listener.\"\"\"
     here, there = _socket.socketpair()
     sys.stdout.flush()
+    parent = os.getpid()
     pid = os.fork()
     if not pid:
         status = 1
         try:
+            # It may have its own listener open for a moment, and would wait on that for ever.
+            privileges.die_with_parent(parent)
             os.setsid(); here.close()
             # The one number on which a guest may hand its listener over.
             os.dup2(there.fileno(), 1020, False); there.close()
