@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fastness._linux import procs
+from fastness._linux import cgroup, cgroup_find, cgroup_held, procs
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
@@ -190,10 +190,24 @@ class Leftovers:
         """Mounts of ours that appeared."""
         return [f"mount {point}" for point in sorted(set(_mounts()) - self._mounts)]
 
+    def groups(self) -> list[str]:
+        """Control groups that an owner who has ended left, and that a sweep does not remove."""
+        cgroup.sweep(lambda owner: True)
+        bases = {place.folder for place in cgroup_find.own_places().values()}
+        found = {str(path) for base in bases for path in Path(base).glob("fastness-*-slots")}
+        left = []
+        for path in sorted(found):
+            held = cgroup_held.take(path)
+            if held >= 0:
+                os.close(held)
+                left.append(f"control group {path}")
+        return left
+
     def find(self, process_grace_s: float = PROCESS_GRACE_S, folder_grace_s: float = FOLDER_GRACE_S) -> list[str]:
         """Everything that is left after it had time to go; empty in the good case, and then at once."""
         found = _settle(self.processes, process_grace_s)
         found += _settle(self.mounts, 0.0)
+        found += _settle(self.groups, 0.0)
         found += _settle(self.folders, folder_grace_s)
         return found
 

@@ -19,7 +19,7 @@ from fastness._linux import cgroup, procs
 from fastness._wasi import home
 from fastness.runner import tree
 
-__all__ = ["Owner", "alive", "claim", "dead_owners", "sweep"]
+__all__ = ["Owner", "alive", "claim", "dead_owners", "sweep", "sweep_groups"]
 
 _SUFFIX = ".owner"
 #: Entries that one removal looks at before it gives up; a folder of a guest is capped far below.
@@ -173,13 +173,17 @@ def sweep() -> list[str]:
             lock = _try_lock(os.path.join(base, name + _SUFFIX))
             if lock >= 0:
                 held[name] = lock
-        if held:
-            # Before the files go, which alone tell that these owners are dead.
-            cgroup.sweep(lambda owner: owner not in held)
+        # Before the files go, which tell that these owners are dead.
+        cgroup.sweep(lambda owner: owner not in held)
         return [name for name in held if _remove_claim(name, base)]
     finally:
         for lock in held.values():
             os.close(lock)
+
+
+def sweep_groups() -> list[str]:
+    """Remove the control groups of dead owners, of other homes too, with the processes in them; returns their names."""
+    return cgroup.sweep(alive)
 
 
 def _is_name(text: str) -> bool:

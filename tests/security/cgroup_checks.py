@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fastness._linux import cgroup
+from fastness._linux import cgroup, cgroup_held
 from fastness._linux.cgroup_find import members
 from fastness._linux.cgroup_slot import Slot, Slots
 
@@ -371,12 +371,13 @@ def closing_leaves_what_is_in_use(slots: Slots) -> None:
             stop(child)
 
 
-def a_dead_owners_slots_are_swept(slots: Slots) -> None:
-    """A host that was killed leaves slots and a process; ``sweep`` ends and removes them, and no one else's."""
+@contextmanager
+def killed_host(owner: str) -> Iterator[int]:
+    """A host that has a process in a slot and is killed; the process's number."""
     program = (
         "import os, subprocess, sys, time\n"
         "from fastness._linux import cgroup\n"
-        "slots = cgroup.find('swept-1')\n"
+        f"slots = cgroup.find({owner!r})\n"
         "slot = slots.new('a')\n"
         "child = subprocess.Popen(['sleep', '300'], start_new_session=True)\n"
         "slot.configure(memory=32 << 20, pids=8, cpus=None)\n"
@@ -391,22 +392,44 @@ def a_dead_owners_slots_are_swept(slots: Slots) -> None:
     try:
         assert host.stdout is not None
         guest = int(host.stdout.readline())
+        assert f"fastness-{owner}-slots" not in cgroup.sweep(lambda owner: True)
         host.kill()
         host.wait()
-        with a_slot(slots) as slot:
-            slot.configure(memory=MEMORY, pids=8, cpus=None)
-            ours = start(slot, "import time\ntime.sleep(60)\n")
-            try:
-                assert os.path.exists(f"/proc/{guest}")
-                assert cgroup.sweep(lambda owner: True) == []
-                assert "fastness-swept-1-slots" in cgroup.sweep(lambda owner: owner != "swept-1")
-                assert is_gone(guest)
-                assert ours.poll() is None
-                assert cgroup.sweep(lambda owner: owner != "swept-1") == []
-            finally:
-                stop(ours)
+        assert os.path.exists(f"/proc/{guest}")
+        yield guest
     finally:
         stop(host)
+
+
+def a_dead_owners_slots_are_swept(slots: Slots) -> None:
+    """A host that was killed leaves slots and a process; ``sweep`` ends and removes them, and no one else's."""
+    with killed_host("swept-1") as guest, a_slot(slots) as slot:
+        slot.configure(memory=MEMORY, pids=8, cpus=None)
+        ours = start(slot, "import time\ntime.sleep(60)\n")
+        try:
+            # Nobody has to know that it is dead: nobody holds its groups.
+            assert "fastness-swept-1-slots" in cgroup.sweep(lambda owner: True)
+            assert is_gone(guest)
+            assert ours.poll() is None
+            assert "fastness-swept-1-slots" not in cgroup.sweep(lambda owner: True)
+        finally:
+            stop(ours)
+
+
+def an_owner_known_to_be_dead_is_swept_though_its_groups_are_held(slots: Slots) -> None:
+    """A child that a host forked may outlive it and go on holding its groups."""
+    with killed_host("swept-2") as guest:
+        roots = [f"{os.path.dirname(root)}/fastness-swept-2-slots" for root in slots.roots]
+        holds = [cgroup_held.take(root) for root in roots]
+        try:
+            assert min(holds) >= 0
+            assert "fastness-swept-2-slots" not in cgroup.sweep(lambda owner: True)
+            assert not is_gone(guest)
+            assert "fastness-swept-2-slots" in cgroup.sweep(lambda owner: owner != "swept-2")
+            assert is_gone(guest)
+        finally:
+            for held in holds:
+                os.close(held)
 
 
 def is_gone(pid: int) -> bool:
@@ -462,6 +485,7 @@ CHECKS: dict[str, Callable[[Slots], None]] = {
         slots_are_below_our_own_group,
         closing_leaves_what_is_in_use,
         a_dead_owners_slots_are_swept,
+        an_owner_known_to_be_dead_is_swept_though_its_groups_are_held,
     )
 }
 

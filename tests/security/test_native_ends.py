@@ -92,7 +92,7 @@ def test_doctor_sweeps_what_a_killed_host_left(found: dict[str, native_hosts.Cal
         done = subprocess.run(one.command(sweep), env=one.environment, cwd=one.home, capture_output=True, check=False)
         return list(json.loads(done.stdout)["swept"])
 
-    assert "folders and control groups of 1 process that had ended" in swept()
+    assert "folders of 1 process that had ended" in swept()
     assert swept() == []
 
 

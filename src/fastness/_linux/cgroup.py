@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fastness._linux import cgroup_probe
-from fastness._linux.cgroup_files import HOST, SLOTS, groups_below, owner_of, remove_group
+from fastness._linux import cgroup_held, cgroup_probe
+from fastness._linux.cgroup_files import HOST, PREFIX, SLOTS, groups_below, owner_of, remove_group
 from fastness._linux.cgroup_find import Place, own_places
 from fastness._linux.cgroup_slot import Slot, Slots, SlotUsage, Unusable, end_leftovers
 from fastness._linux.cgroup_v1 import REQUIRED, SlotsV1
@@ -130,9 +130,10 @@ def sweep(alive: Callable[[str], bool]) -> list[str]:
     """
     Remove the groups of owners that are dead, after ending what is left in their slots; returns the groups' names.
 
-    ``alive`` is asked for each owner that has groups below our own one.  It must say True for every owner that it
-    does not *know* to be dead: hosts that keep their owner files elsewhere use the same control group.  Looks below
-    our own group alone.  Never raises for a group that cannot be removed: it is left, and not in the list.
+    Dead is an owner that no longer holds its groups (:mod:`fastness._linux.cgroup_held`), and one that ``alive`` says
+    False for.  It is asked for those that are held, and must say True for every owner that it does not *know* to be
+    dead: hosts that keep their owner files elsewhere use the same control group.  Looks below our own group alone.
+    Never raises for a group that cannot be removed: it is left, and not in the list.
     """
     removed: set[str] = set()
     try:
@@ -142,21 +143,41 @@ def sweep(alive: Callable[[str], bool]) -> list[str]:
     bases = {base_of(place) if place.hierarchy.version == 2 else place.folder for place in places.values()}
     known: dict[str, bool] = {}
     for base in sorted(bases):
-        for name in groups_below(base):
-            slots, host = owner_of(name, SLOTS), owner_of(name, HOST)
-            owner = slots or host
-            if not owner:
-                continue
+        names = groups_below(base)
+        for name in names:
+            owner = owner_of(name, SLOTS)
+            if owner and _end(f"{base}/{name}", owner, alive, known):
+                removed.add(name)
+        for name in names:
+            owner = owner_of(name, HOST)
+            # One that has processes stays: what the host started for other reasons may be in it, and so may a host.
+            if owner and not os.path.exists(f"{base}/{PREFIX}{owner}{SLOTS}") and _remove(f"{base}/{name}"):
+                removed.add(name)
+    return sorted(removed)
+
+
+def _end(root: str, owner: str, alive: Callable[[str], bool], known: dict[str, bool]) -> bool:
+    """Remove the group that holds the slots of an owner, if that one is dead; whether it is gone."""
+    held = cgroup_held.take(root)
+    try:
+        if held < 0:
             if owner not in known:
                 known[owner] = alive(owner)
             if known[owner]:
-                continue
-            try:
-                if slots:
-                    end_leftovers(os.path.join(base, name))
-                # A group that the host itself lived in may hold what it started for other reasons: it stays then.
-                remove_group(os.path.join(base, name), 0.2)
-            except OSError:
-                continue
-            removed.add(name)
-    return sorted(removed)
+                return False
+        try:
+            end_leftovers(root)
+        except OSError:
+            return False
+        return _remove(root)
+    finally:
+        if held >= 0:
+            os.close(held)
+
+
+def _remove(folder: str) -> bool:
+    try:
+        remove_group(folder, 0.2)
+    except OSError:
+        return False
+    return True

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 
+from fastness._linux import cgroup_held
 from fastness._linux.cgroup_files import (
     check_name,
     counter,
@@ -279,6 +280,17 @@ class Slots:
         self.supports_clone_into = False
         #: The groups that hold our slots, one for each hierarchy.
         self.roots = roots
+        #: What holds those of them that are made.
+        self._holds: dict[str, int] = {}
+
+    def _make_root(self, root: str) -> None:
+        """Make one of the groups that hold our slots, if it is not there, and hold it; raises ``OSError``."""
+        held = self._holds.get(root, -1)
+        if held >= 0:
+            if cgroup_held.is_at(held, root):
+                return
+            os.close(self._holds.pop(root))
+        self._holds[root] = cgroup_held.make(root)
 
     def new(self, name: str) -> Slot:
         """Make a slot.  ``name`` is unique for the owner.  Raises ``ValueError`` for a name and ``OSError``."""
@@ -304,6 +316,14 @@ class Slots:
             for name in groups_below(root):
                 _remove_quietly(f"{root}/{name}")
             _remove_quietly(root)
+            # One that is still in use goes on being ours.
+            if root in self._holds and not cgroup_held.is_at(self._holds[root], root):
+                os.close(self._holds.pop(root))
+
+    def let_go(self) -> None:
+        """Hold the groups no longer, as in a forked child: they are then a sweep's once nobody else does."""
+        while self._holds:
+            os.close(self._holds.popitem()[1])
 
 
 def _remove_quietly(folder: str) -> None:

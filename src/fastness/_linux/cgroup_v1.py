@@ -18,7 +18,6 @@ from fastness._linux.cgroup_files import (
     counter,
     numbers,
     read,
-    remove_group,
     swap_is_off,
     write,
 )
@@ -119,26 +118,22 @@ class SlotsV1(Slots):
         _check(places)
         used = {name: places[name] for name in REQUIRED}
         used.update({name: places[name] for name in _OPTIONAL if name in places and _can_be_used(places[name])})
-        name = PREFIX + owner + SLOTS
+        super().__init__(owner, [], "")
         #: Root of our slots by controller; controllers that are mounted together share one.
         self._by_controller: dict[str, str] = {}
-        made: list[str] = []
         for controller, place in used.items():
-            root = f"{place.folder}/{name}"
-            if root not in made:
+            root = f"{place.folder}/{PREFIX}{owner}{SLOTS}"
+            if root not in self.roots:
                 try:
-                    os.mkdir(root, 0o755)
-                except FileExistsError:
-                    pass
+                    self._make_root(root)
                 except OSError as error:
                     if controller in REQUIRED:
-                        for folder in made:
-                            remove_group(folder)
+                        self.close()
                         raise _cannot_make(place, error, [used[name] for name in REQUIRED]) from None
                     continue
-                made.append(root)
+                self.roots.append(root)
             self._by_controller[controller] = root
-        super().__init__(owner, made, f"cgroup v1 ({', '.join(self._by_controller)}) below {used['memory'].folder}")
+        self.how = f"cgroup v1 ({', '.join(self._by_controller)}) below {used['memory'].folder}"
         self.controls_cpu = "cpu" in self._by_controller
 
     def _slot(self, name: str, folders: list[str]) -> Slot:

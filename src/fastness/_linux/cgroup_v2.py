@@ -201,10 +201,7 @@ class SlotsV2(Slots):
         """Make the group that holds the slots; returns the controllers that slots have."""
         for last in (False, False, True):
             try:
-                try:
-                    os.mkdir(self.roots[0], 0o755)
-                except FileExistsError:
-                    pass
+                self._make_root(self.roots[0])
                 before = read(self._base, "cgroup.subtree_control").split()
                 self._moved = _open(self._base, self.owner) or self._moved
                 on = _enable(self._base, offered)

@@ -39,6 +39,19 @@ def place() -> tuple[Owner, cgroup.Slots | cgroup.Unavailable]:
         return found
 
 
+def _in_child() -> None:
+    # Another thread of the parent may have held it, and there is none here that would let go.
+    global _places_lock  # noqa: PLW0603  # one place for groups in a process
+    _places_lock = threading.Lock()
+    for _, slots in _places.values():
+        if not isinstance(slots, cgroup.Unavailable):
+            # The locks belong to the open files, which the parent goes on holding.
+            slots.let_go()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def _leave(pid: int, owner: Owner, slots: Slots) -> None:
     """Remove every group of this process as it ends, with whatever is left in it."""
     if os.getpid() != pid or owner.released:

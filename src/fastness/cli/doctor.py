@@ -183,9 +183,9 @@ def _sweep() -> list[str]:
     freed = Cache().sweep()
     if freed:
         done.append(f"{freed} bytes of half-made cache entries")
-    dead = runtime.sweep()
-    if dead:
-        done.append(f"folders and control groups of {len(dead)} process{'es' if len(dead) > 1 else ''} that had ended")
+    for what, found in (("control groups", runtime.sweep_groups()), ("folders", runtime.sweep())):
+        if found:
+            done.append(f"{what} of {len(found)} process{'es' if len(found) > 1 else ''} that had ended")
     for folder in journal.unfinished():
         try:
             kept = journal.recover(folder)
