@@ -1,5 +1,5 @@
 """
-What the processes that serve this one have needed, as the kernel counts it.
+What this process and those that serve it have needed, as the kernel counts it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ def children() -> list[int]:
     return found
 
 
+def peak(pid: int | str = "self") -> int | None:
+    """The largest resident set that a process ever had, in bytes (proc(5), ``VmHWM``); None where it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:")), None)
+
+
 def peaks() -> dict[int, int]:
-    """The largest resident set that each child ever had, in bytes (proc(5), ``VmHWM``)."""
-    sizes = {}
-    for pid in children():
-        try:
-            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            if line.startswith("VmHWM:"):
-                sizes[pid] = int(line.split()[1]) << 10
-    return sizes
+    """The peak of each child that still lives."""
+    return {pid: size for pid in children() if (size := peak(pid)) is not None}

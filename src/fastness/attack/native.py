@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import queue
-import resource
 import signal
 import socket
 import subprocess
@@ -364,8 +363,3 @@ def open_files(path: str) -> int:
         except OSError:
             pass
     return count
-
-
-def resident() -> int:
-    """Bytes of memory that this process has had at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

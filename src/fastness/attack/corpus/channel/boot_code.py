@@ -9,51 +9,48 @@ from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
 
 CODE = """
-import gc, os, sys
+import sys
 
 def spoil(*args, **options):
     return b'\\xff' * 1000
 
-for module in [m for name, m in list(sys.modules.items()) if name in ('__main__', 'boot', 'encode', 'json', 'struct')]:
-    for name, value in list(vars(module).items()):
-        if callable(value) and not name.startswith('__'):
+frame = sys._getframe().f_back
+spaces = [vars(module) for name, module in list(sys.modules.items()) if name in SPOILT]
+while frame:
+    spaces.append(frame.f_globals)
+    frame = frame.f_back
+for space in spaces:
+    for name in list(space):
+        if not name.startswith('__') and (ALL or callable(space[name])):
             try:
-                setattr(module, name, spoil)
+                space[name] = spoil
             except Exception:
                 pass
-for frame in [sys._getframe(i) for i in range(1, 20) if i < 5] if hasattr(sys, '_getframe') else []:
-    for name, value in list(frame.f_globals.items()):
-        if callable(value) and not name.startswith('__'):
-            frame.f_globals[name] = spoil
 """
+#: Modules of the code that reports, and those that it reports with.
+_SPOILT = ("__main__", "boot", "encode", "json", "struct", "_fastness", "_fastness_encode")
 NEXT = "print('SERVED')"
-SAME = """
-import sys
-
-def spoil(frame):
-    while frame:
-        for name in list(frame.f_globals):
-            if not name.startswith('__'):
-                frame.f_globals[name] = None
-        frame = frame.f_back
-
-spoil(sys._getframe().f_back)
-"""
 
 
 def attack(arena: Arena) -> Effect:
-    """In the tier; another run follows."""
-    result = arena.run(CODE)
-    after = arena.run(NEXT)
-    served = after.stdout_bytes == b"SERVED\n"
-    return Effect(not served, "the next run was served" if served else "the next run was not served", result)
+    """In the tier: functions alone, which still reports something, and everything; another run follows each."""
+    results = []
+    for everything in (False, True):
+        results.append(arena.run(_program(arena, everything)))
+        if arena.run(NEXT).stdout_bytes != b"SERVED\n":
+            return Effect(True, "the next run was not served", results[-1])
+    return Effect(False, "the next run was served", results[0], tuple(results[1:]))
 
 
 def control(arena: Arena) -> Effect:
-    """The same attempt where the executor is the interpreter itself."""
-    bare = arena.outside.in_process(SAME, NEXT)
+    """The same programs where the executor is the interpreter itself."""
+    bare = arena.outside.in_process(_program(arena, True), NEXT)
     served = b"SERVED" in bare.stdout_bytes
     return Effect(not served, "the next program was served" if served else "the executor died")
+
+
+def _program(arena: Arena, everything: bool) -> str:
+    return arena.python(CODE, SPOILT=_SPOILT, ALL=everything)
 
 
 ATTACK = Attack(

@@ -4,19 +4,11 @@ Sends descriptors along with its answer, so that the host has them open for ever
 
 from __future__ import annotations
 
-from fastness.attack import native
+from fastness.attack import channel, native
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, refused
 from fastness.tier import Guarantee
 
-NAIVE = """
-import array, os, socket
-
-host, guest = socket.socketpair()
-guest.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1, 2]))])
-data, rights, _, _ = host.recvmsg(100, 1000)
-print('GIVEN' if rights else 'none')
-"""
 CODE = """
 import array, os, socket
 
@@ -42,8 +34,8 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """A host that takes what comes."""
-    return arena.said(arena.outside.run(NAIVE), "GIVEN", "left descriptors with a host that takes what comes")
+    """Before a host that takes what comes."""
+    return channel.believed(arena, channel.Harm.GIVEN, CODE)
 
 
 ATTACK = Attack(

@@ -4,17 +4,22 @@ Writes a result of its own to every descriptor, so that the host takes it for th
 
 from __future__ import annotations
 
+from fastness.attack import channel
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
 
 CODE = """
-import os, struct
+import json, os, struct
 
-head = b'{"type":"result","id":1,"ending":"return","stdout_len":0,"stderr_len":0,"value":"FORGED"}'
+answer = b'{"kind":"ok","value":"FORGED"}'
+# Of the next run: what it says of its own is not in question.
+head = json.dumps({'id': 2, 'ending': 'returned', 'payload_len': len(answer)}).encode()
 frames = [
-    struct.pack('>BBHII', 1, kind, 0, len(head), 0) + head for kind in range(32)
-] + [b'{"outcome":"ok","value":"FORGED"}\\n', struct.pack('>BBHII', 255, 255, 65535, 2**32 - 1, 2**32 - 1)]
+    *(struct.pack('>BBHII', 1, kind, 0, len(head), len(answer)) + head + answer for kind in (0x48, *range(80))),
+    b'{"outcome":"ok","value":"FORGED"}\\n',
+    struct.pack('>BBHII', 255, 255, 65535, 2**32 - 1, 2**32 - 1),
+]
 for number in range(3, 64):
     for frame in frames:
         try:
@@ -24,21 +29,13 @@ for number in range(3, 64):
 raise RuntimeError('this is how it really ended')
 """
 NEXT = "print('SERVED')"
-#: An executor whose programs report on the stream that they print to.
-NAIVE = """
-import json, subprocess, sys
-
-program = "print('{\\"outcome\\": \\"ok\\", \\"value\\": \\"FORGED\\"}'); raise RuntimeError"
-done = subprocess.run([sys.executable, '-c', program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-print(json.loads(done.stdout)['value'])
-"""
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier; another run follows."""
     result = arena.run(CODE)
     after = arena.run(NEXT)
-    forged = "FORGED" in repr(result.value) or result.ok
+    forged = any("FORGED" in repr(each.value) for each in (result, after)) or result.ok
     out_of_step = after.stdout_bytes != b"SERVED\n" or not after.ok
     return Effect(
         forged or out_of_step, f"the run ended as {result.outcome.kind.value}, the next as {after.outcome.kind.value}"
@@ -46,8 +43,8 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """A host that believes what comes by the program's own output."""
-    return arena.said(arena.outside.run(NAIVE), "FORGED", "passed for a result")
+    """Before a host that believes it."""
+    return channel.believed(arena, channel.Harm.FILED, CODE)
 
 
 ATTACK = Attack(

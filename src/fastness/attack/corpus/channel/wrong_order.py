@@ -1,74 +1,51 @@
 """
-Sends the messages of a guest that starts, and those that only a host sends.
+Sends the messages of a guest that starts or ends, those that only a host sends, and those that there are none of.
 """
 
 from __future__ import annotations
 
-import time
-
-from fastness.attack import native
+from fastness.attack import channel
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect
 from fastness.tier import Guarantee
 
-NAIVE = """
-import json, subprocess, sys
-
-program = "print('not an answer'); print(1)"
-done = subprocess.run([sys.executable, '-c', program], stdout=subprocess.PIPE)
-try:
-    json.loads(done.stdout.splitlines()[0])
-except ValueError:
-    print('OUT OF STEP')
-"""
 CODE = """
-import json, os, struct
-
-def frame(kind, head, blob=b'', head_size=None, blob_size=None):
-    text = head if isinstance(head, bytes) else json.dumps(head).encode()
-    head_size = len(text) if head_size is None else head_size
-    blob_size = len(blob) if blob_size is None else blob_size
-    return struct.pack('>BBHII', 1, kind, 0, head_size, blob_size) + text + blob
-
-def send(data):
-    view = memoryview(data)
-    while view:
-        view = view[os.write(3, view):]
-
-for kind in (0x41, 0x42, 1, 2, 3, 0x45, 0x49, 0x4F, 0x7F, 0, 255):
-    for head in ({}, {'protocol': 1, 'guest': 'python'}, {'id': 1}, b'', b'{', b'\\xff' * 10):
-        try:
-            send(frame(kind, head))
-        except OSError:
-            break
+send(frame(KIND, HEAD))
+import time
+time.sleep(5)
 """
+_MESSAGES = {
+    0x41: {"protocol": 1, "guest": "python"},
+    0x42: {},
+    0x45: {"level": "info", "text": ""},
+    0x4A: {},
+    0x01: {"runtime": "python"},
+    0x02: {"id": 1, "op": "run"},
+    0x03: {"id": 1},
+    0x00: {},
+    0x7F: {},
+    0xFF: {},
+}
 
 
 def attack(arena: Arena) -> Effect:
-    """In the tier; another run follows."""
-    arena.run("pass")
-    before = native.resident()
-    began = time.monotonic()
-    result = arena.run(CODE, timeout=2)
-    took, grown = time.monotonic() - began, native.resident() - before
-    after = arena.run("print('SERVED')")
-    served = after.ok and after.stdout_bytes == b"SERVED\n"
-    wrong = not served or grown > 64 << 20 or took > 6 or "FORGED-OTHER" in (result.value, after.value)
-    return Effect(wrong, f"next run served: {served}, {grown >> 20} MiB more here, {took:.1f} s", result)
+    """In the tier, once for each of them; another run follows each."""
+    return channel.attacked(arena, *_codes())
 
 
 def control(arena: Arena) -> Effect:
-    """A host that believes lengths and reads lines."""
-    return arena.said(arena.outside.run(NAIVE), "OUT OF STEP", "put a host that believes it out of step")
+    """The same before a host that believes it."""
+    return channel.believed(arena, channel.Harm.OBEYED, *_codes())
+
+
+def _codes() -> list[str]:
+    return [f"KIND, HEAD = {kind}, {head}\n{CODE}" for kind, head in _MESSAGES.items()]
 
 
 ATTACK = Attack(
     id="channel.wrong_order",
     claim=Claim(Guarantee.CRASH_CONTAINED, "A message out of order ends the run."),
-    tiers={
-        "confined": Expect(Layer.HOST, outcomes=("protocol", "crashed", "guest_error", "ok", "timeout")),
-        "isolated": Expect(Layer.HOST, outcomes=("protocol", "crashed", "guest_error", "ok", "timeout")),
-    },
+    tiers=channel.tiers("protocol"),
     attack=attack,
     control=control,
 )
