@@ -30,7 +30,7 @@ for program in programs:
     sys.stdout.flush()
 """
 
-#: Runs a module under the runtime's own WASI with this machine's root, environment and streams, and without limits.
+#: Runs a module under the runtime's own WASI with this machine's environment and streams, and without limits.
 _MODULE = """
 import sys, wasmtime
 engine = wasmtime.Engine()
@@ -38,13 +38,16 @@ store = wasmtime.Store(engine)
 wasi = wasmtime.WasiConfig()
 wasi.inherit_env(); wasi.inherit_stdout(); wasi.inherit_stderr()
 wasi.argv = ["program"]
-wasi.preopen_dir("/", "/")
-store.set_wasi(wasi)
 linker = wasmtime.Linker(engine)
+linker.allow_shadowing = True
 linker.define_wasi()
+exec(sys.argv[2])
+store.set_wasi(wasi)
 instance = linker.instantiate(store, wasmtime.Module(engine, open(sys.argv[1], "rb").read()))
 instance.exports(store)["_start"](store)
 """
+#: What a module outside has unless something else is granted: the machine's root folder.
+_ROOT = "wasi.preopen_dir('/', '/')"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,11 +75,15 @@ class Outside:
         """Several programs one after another in one interpreter, as where the executor is the program's own process."""
         return self._child([sys.executable, "-c", _IN_PROCESS, *programs], limit_s)
 
-    def module(self, wasm: bytes, *, limit_s: float = LIMIT_S) -> Bare:
-        """A WASI command module under a runtime that grants it everything."""
+    def module(self, wasm: bytes, *, grants: str = _ROOT, limit_s: float = LIMIT_S) -> Bare:
+        """
+        A WASI command module under a runtime that grants it everything.
+
+        ``grants`` is Python that gives it folders by ``wasi`` or careless functions by ``linker``, of ``wasmtime``.
+        """
         path = self.folder / "program.wasm"
         path.write_bytes(wasm)
-        return self._child([sys.executable, "-c", _MODULE, str(path)], limit_s)
+        return self._child([sys.executable, "-c", _MODULE, str(path), grants], limit_s)
 
     def _child(self, command: list[str], limit_s: float) -> Bare:
         with subprocess.Popen(

@@ -28,23 +28,30 @@ BODY = """
 IDLE = """
     (call $say)
 """
-SAME = """
-import os
+#: A host that allocates what it is asked for; a tenth of the length is enough to see it.
+_GRANTS = """
+i32, i64 = wasmtime.ValType.i32(), wasmtime.ValType.i64()
 
-os.urandom(200 << 20)
-peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))
-if int(peak.split()[1]) > 200 << 10:
-    print('SURVIVED')
+def careless(name, kinds, where):
+    def call(*values):
+        made = bytearray(b'x') * (values[where] // 10)
+        print('ALLOCATED' if len(made) > 200 << 20 else 'little', name, flush=True)
+        return 0
+    linker.define_func('wasi_snapshot_preview1', name, wasmtime.FuncType(kinds, [i32]), call)
+
+careless('random_get', [i32] * 2, 1)
+careless('fd_readdir', [i32, i32, i32, i64, i32], 2)
+careless('path_symlink', [i32] * 5, 1)
 """
+_CALLS = ("random_get", "fd_read", "fd_readdir", "poll_oneoff", "path_symlink")
 _MUCH = 100 << 20
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier: an idle module first, so that the hostile one finds engines as large as they get by themselves."""
-    calls = ("random_get", "fd_read", "fd_readdir", "poll_oneoff", "path_symlink")
     arena.module(assemble(module(IDLE)))
     before = peaks()
-    result = arena.module(assemble(module(BODY, *calls)), preopens=("/",))
+    result = arena.module(assemble(module(BODY, *_CALLS)), preopens=("/",))
     grown = max((size - before.get(pid, _MUCH) for pid, size in peaks().items()), default=0)
     return Effect(
         grown > _MUCH, f"no engine grew by more than {max(grown, 0) >> 20} MiB" if grown <= _MUCH else "it grew", result
@@ -52,8 +59,10 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """A host that allocates what it is asked for; a tenth of the length is enough to see it."""
-    return arena.said(arena.outside.run(SAME), "SURVIVED", "allocated what was asked for")
+    """The same module in a host that does, for three of the calls."""
+    bare = arena.outside.module(assemble(module(BODY, *_CALLS)), grants=_GRANTS)
+    times = bare.stdout_bytes.count(b"ALLOCATED")
+    return Effect(times == 3, f"{times} of its calls had the host allocate what was asked for")
 
 
 ATTACK = Attack(

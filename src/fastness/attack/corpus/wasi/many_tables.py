@@ -11,24 +11,33 @@ from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.errors import FastnessError
 from fastness.tier import Guarantee
 
-WAT = '(module (memory (export "memory") 1) {tables} (func (export "_start")))'
-SAME = """
-table = [None] * (25 << 20)
-peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))
-if int(peak.split()[1]) > 200 << 10:
-    print('SURVIVED')
+WAT = """
+(module
+  (memory (export "memory") 1)
+  (func $filling)
+  (elem declare func $filling)
+  TABLES
+  (func (export "_start") FILLED))
+"""
+#: Says what the runtime has needed once the module has run.
+_GRANTS = """
+import atexit, resource
+
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+atexit.register(lambda: print('ALLOCATED' if peak() - before > 100 << 10 else 'little'))
 """
 _MUCH = 100 << 20
 
 
 def attack(arena: Arena) -> Effect:
-    """In the tier."""
-    arena.module(assemble(WAT.format(tables="")))
+    """In the tier: one that is large and is filled, and many."""
+    arena.module(_module("", ""))
     before = peaks()
     seen = []
-    for tables in ("(table 50000000 funcref)", "(table 100000 funcref) " * 90):
+    for wasm in (_large(50_000_000), _module("(table 100000 funcref) " * 90, "")):
         try:
-            seen.append(arena.module(assemble(WAT.format(tables=tables))).outcome.kind.value)
+            seen.append(arena.module(wasm).outcome.kind.value)
         except FastnessError as error:
             seen.append(f"refused: {error}")
     grown = max((size - before.get(pid, _MUCH) for pid, size in peaks().items()), default=0)
@@ -36,8 +45,17 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """A host that makes what is declared."""
-    return arena.said(arena.outside.run(SAME), "SURVIVED", "allocated what was asked for")
+    """The same large one, of half the size, in a runtime that makes what is declared."""
+    return arena.said(arena.outside.module(_large(25_000_000), grants=_GRANTS), "ALLOCATED", "had it allocated")
+
+
+def _large(size: int) -> bytes:
+    fill = f"(table.fill $large (i32.const 0) (ref.func $filling) (i32.const {size}))"
+    return _module(f"(table $large {size} funcref)", fill)
+
+
+def _module(tables: str, filled: str) -> bytes:
+    return assemble(WAT.replace("TABLES", tables).replace("FILLED", filled))
 
 
 ATTACK = Attack(

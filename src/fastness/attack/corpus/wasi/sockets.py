@@ -25,24 +25,35 @@ BODY = """
       (local.set $fd (i32.add (local.get $fd) (i32.const 1)))
       (br_if $next (i32.lt_u (local.get $fd) (i32.const 32))))
 """
-SAME = """
-import socket
+#: A host that lets every module send.
+_GRANTS = """
+import socket, struct
 
-one, two = socket.socketpair()
-if one.send(b'x') and two.recv(1):
-    print('SURVIVED')
+one, other = socket.socketpair()
+
+def send(caller, fd, at, count, flags, sent):
+    start, size = struct.unpack('<II', caller['memory'].read(caller, at, at + 8))
+    one.send(bytes(caller['memory'].read(caller, start, start + size)))
+    return 0 if other.recv(size) else 8
+
+i32 = wasmtime.ValType.i32()
+kind = wasmtime.FuncType([i32] * 5, [i32])
+linker.define_func('wasi_snapshot_preview1', 'sock_send', kind, send, access_caller=True)
 """
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    wat = module(BODY, "sock_send", "sock_recv", "sock_accept", "sock_shutdown")
-    return arena.said(arena.module(assemble(wat)), "SURVIVED", "used a socket")
+    return arena.said(arena.module(_module()), "SURVIVED", "used a socket")
 
 
 def control(arena: Arena) -> Effect:
-    """The same calls where the kernel answers them."""
-    return arena.said(arena.outside.run(SAME), "SURVIVED", "used a socket")
+    """The same module in a host that has a socket for it."""
+    return arena.said(arena.outside.module(_module(), grants=_GRANTS), "SURVIVED", "used a socket")
+
+
+def _module() -> bytes:
+    return assemble(module(BODY, "sock_send", "sock_recv", "sock_accept", "sock_shutdown"))
 
 
 ATTACK = Attack(

@@ -21,25 +21,23 @@ BODY = """
         (i32.store (i32.const 1036) (i32.load (i32.const 1048)))
         (drop (call $fd_write (i32.const 1) (i32.const 1032) (i32.const 1) (i32.const 1052)))))
 """
-SAME = """
-import os
-
-os.symlink(SECRET_FILE, 'link')
-print(open('link').read())
-"""
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    path = str(arena.secret_file)
-    data = f'(data (i32.const 2048) "{path}") (data (i32.const 1040) "link")'
-    wat = module(BODY.replace("LENGTH", str(len(path))), "path_symlink", "path_open", "fd_read", before=data)
-    return arena.leaked(arena.module(assemble(wat), preopens=("/",)))
+    return arena.leaked(arena.module(_module(str(arena.secret_file)), preopens=("/",)))
 
 
 def control(arena: Arena) -> Effect:
-    """The same calls where the kernel answers them."""
-    return arena.leaked(arena.outside.run(arena.python(SAME)))
+    """The same module with a link that does not leave the folder which a runtime with links gives it."""
+    grants = f"wasi.preopen_dir({str(arena.folder)!r}, '/')"
+    return arena.leaked(arena.outside.module(_module(arena.secret_file.name), grants=grants))
+
+
+def _module(path: str) -> bytes:
+    data = f'(data (i32.const 2048) "{path}") (data (i32.const 1040) "link")'
+    body = BODY.replace("LENGTH", str(len(path)))
+    return assemble(module(body, "path_symlink", "path_open", "fd_read", before=data))
 
 
 ATTACK = Attack(
