@@ -15,7 +15,7 @@ CODE = """
 import os
 
 # What exists is never opened, and nobody else has files of this name.
-names = [f'../{NAME}', f'..\\\\{NAME}', f'a/../../{NAME}', f'/{NAME}', f'C:{NAME}', '~', '\\x1b[2J']
+names = [f'../{NAME}', f'..\\\\{NAME}', f'a/../../{NAME}', f'{ROOT}/{NAME}', f'C:{NAME}', '~', '\\x1b[2J']
 for name in [*names, MARK_FILE.replace('/', '\\\\')]:
     try:
         os.makedirs('a', exist_ok=True)
@@ -23,18 +23,11 @@ for name in [*names, MARK_FILE.replace('/', '\\\\')]:
     except OSError as error:
         print(repr(name), error)
 """
-#: What a careless collector does: it joins the folder with names that the program gives.
-NAIVE = """
-import os
-
-name = '../mark'
-open(os.path.join(os.getcwd(), name), 'w').write('x')
-"""
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier; the results are saved as a caller would save them."""
-    result = arena.run(arena.python(CODE))
+    result = arena.run(arena.python(CODE, ROOT=""))
     if os.path.isfile(left := f"/{arena.name}"):
         os.unlink(left)
         return Effect(True, "it made a file in the root folder of this machine", result)
@@ -46,8 +39,14 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """A collector that trusts names."""
-    return arena.marked(arena.outside.run(NAIVE))
+    """The same program, unsandboxed, and a collector that takes names for paths, however they are spelt."""
+    arena.outside.run(arena.python(CODE, ROOT=str(arena.folder)))
+    folder = arena.folder / "saved"
+    folder.mkdir()
+    for name in os.listdir(arena.work):
+        if (arena.work / name).is_file():
+            (folder / name.replace("\\", "/")).write_bytes((arena.work / name).read_bytes())
+    return Effect(arena.mark_file.exists(), "a file was saved elsewhere" if arena.mark_file.exists() else "none was")
 
 
 def _everything(arena: Arena) -> set[Path]:

@@ -13,14 +13,6 @@ const end = Date.now() + 3000;
 while (Date.now() < end) { try { while (Date.now() < end) {} } catch (error) {} }
 console.log("SURVIVED");
 """
-SAME = """
-import time
-
-end = time.monotonic() + 3
-while time.monotonic() < end:
-    pass
-print('SURVIVED')
-"""
 
 
 def attack(arena: Arena) -> Effect:
@@ -29,8 +21,8 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """The same attempt where nothing stops it; no JavaScript engine is needed on the machine for that."""
-    return arena.said(arena.outside.run(SAME), "SURVIVED", "ran three times its limit")
+    """The same program with time enough; no JavaScript engine of the machine's is needed for that."""
+    return arena.said(arena.run(CODE, runtime="javascript", timeout=20), "SURVIVED", "ran three times its limit")
 
 
 ATTACK = Attack(

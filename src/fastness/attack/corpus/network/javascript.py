@@ -23,11 +23,16 @@ for (const [name, attempt] of Object.entries(tries)) {
   try { console.log(name, String(await attempt())); } catch (error) { console.log(name, String(error)); }
 }
 """
-SAME = """
-import urllib.request
-
-print(urllib.request.urlopen(f'http://127.0.0.1:{PORT}/', timeout=3).read())
+#: An engine that has all of them, of a host that fetches whatever is asked for; but for imports, which no script makes.
+_GRANTS = """
+const ask = (what) => { console.log("ASKED", what); return ""; };
+globalThis.fetch = ask;
+globalThis.XMLHttpRequest = class { open(method, url) { ask(url); } send() {} };
+globalThis.WebSocket = class { constructor(url) { ask(url); } };
+globalThis.std = { urlGet: ask, popen: (command) => ({ readAsString: () => ask(command) }) };
+globalThis.os = { exec: (words) => ask(words.join(" ")) };
 """
+_WAYS = 6
 
 
 def attack(arena: Arena) -> Effect:
@@ -38,10 +43,14 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """The same attempt where nothing stops it; no JavaScript engine is needed on the machine for that."""
+    """The same program in such an engine; none of the machine's is needed for that."""
     door = arena.listen()
-    arena.outside.run(arena.python(SAME, PORT=door.port))
-    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked")
+    result = arena.run(_GRANTS + arena.javascript(CODE, PORT=door.port), runtime="javascript")
+    asked = [line.split()[-1] for line in result.stdout.splitlines() if line.startswith("ASKED ")]
+    url = f"http://127.0.0.1:{door.port}/"
+    if len(asked) == _WAYS and url in asked:
+        arena.outside.run(f"import urllib.request; urllib.request.urlopen({url!r}, timeout=3).read()")
+    return Effect(door.reached(), "somebody knocked" if door.reached() else f"it asked for {asked}")
 
 
 ATTACK = Attack(

@@ -52,8 +52,10 @@ def attack(arena: Arena) -> Effect:
 
 def control(arena: Arena) -> Effect:
     """The same program, told of a folder of its own user."""
-    (arena.work / "private").write_text(arena.token)
-    return arena.leaked(arena.outside.run(arena.python(CODE, FOLDER=str(arena.work), NUMBER=0)))
+    folder = arena.folder / "sibling"
+    folder.mkdir()
+    (folder / "private").write_text(arena.token)
+    return arena.leaked(arena.outside.run(arena.python(CODE, FOLDER=str(folder), NUMBER=0)))
 
 
 ATTACK = Attack(

@@ -16,7 +16,7 @@ FIRST = """
 import json, os, sys
 
 print(json.__file__)
-for path in [*sys.path, os.path.dirname(json.__file__), '/usr/local/lib']:
+for path in PLACES or [*sys.path, os.path.dirname(json.__file__), '/usr/local/lib']:
     try:
         # A new file of a name that nobody has: what is there already is left alone.
         with open(os.path.join(path, NAME + '.py'), 'x') as file:
@@ -36,7 +36,7 @@ os.unlink(module.__file__)
 def attack(arena: Arena) -> Effect:
     """In the tier."""
     try:
-        arena.run(arena.python(FIRST, TOKEN=arena.token))
+        arena.run(arena.python(FIRST, TOKEN=arena.token, PLACES=None))
         return arena.leaked(arena.run(arena.python(SECOND)))
     finally:
         for place in (*sys.path, os.path.dirname(json.__file__), "/usr/local/lib"):
@@ -45,9 +45,8 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """One program plants a module in the folder that is first on the path, the next one imports it."""
-    first = "open(NAME + '.py', 'x').write('TOKEN = ' + repr(TOKEN))"
-    arena.outside.run(arena.python(first, TOKEN=arena.token))
+    """The same programs, unsandboxed, with the folder that is first on the path; the machine's are left alone."""
+    arena.outside.run(arena.python(FIRST, TOKEN=arena.token, PLACES=[str(arena.work)]))
     return arena.leaked(arena.outside.run(arena.python(SECOND)))
 
 

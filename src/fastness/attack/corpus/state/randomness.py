@@ -14,16 +14,17 @@ import os, random, secrets, uuid
 print(random.random(), os.urandom(8).hex(), secrets.token_hex(8), uuid.uuid4())
 """
 #: What a pool of forked copies does when nobody reseeds them.
-TWINS = """
+_TWINS = """
 import os, random, sys
 
-random.seed()
+state = random.getstate()
 for _ in range(2):
     pid = os.fork()
     if not pid:
         # Python reseeds by itself after a fork; other runtimes and libraries do not.
-        random.setstate(state) if 'state' in globals() else None
-        print(random.random(), flush=True)
+        random.setstate(state)
+        exec(CODE)
+        sys.stdout.flush()
         os._exit(0)
     os.waitpid(pid, 0)
 """
@@ -38,10 +39,10 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """Two copies of one process whose generator nobody reseeds."""
-    program = TWINS.replace("for _ in range(2):", "state = random.getstate()\nfor _ in range(2):", 1)
-    one, two = arena.outside.run(program).stdout_bytes.split()
-    return Effect(one == two, "both copies drew the same number" if one == two else "they differ")
+    """The same program in two copies of one process whose generator nobody reseeds."""
+    lines = arena.outside.run(f"CODE = {CODE!r}\n{_TWINS}").stdout_bytes.split(b"\n")
+    same = len(lines) > 1 and bool(set(lines[0].split()) & set(lines[1].split()))
+    return Effect(same, "both copies drew the same number" if same else "they differ")
 
 
 ATTACK = Attack(
