@@ -24,6 +24,8 @@ settings.register_profile(
 )
 settings.load_profile("fastness")
 
+#: The status of a run that left something: no status of pytest's own, so that trying failed tests again hides nothing.
+LEFT_BEHIND = 9
 _LEFT = pytest.StashKey[house.Leftovers]()
 _FOUND = pytest.StashKey[list[str]]()
 
@@ -47,8 +49,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     found = house.forgotten_sandboxes() + left.find()
     session.config.stash[_FOUND] = found
-    if found and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if found and session.exitstatus in ended:
+        session.exitstatus = LEFT_BEHIND
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fastness._linux import cgroup, cgroup_find, cgroup_held, procs
+from fastness._linux import cgroup, cgroup_find, cgroup_held, cgroup_v2, procs
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
@@ -21,6 +21,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 PROCESS_GRACE_S = 2.0
 #: Folders get longer: another Fastness process of this user may own one, and it will remove it.
 FOLDER_GRACE_S = 10.0
+#: A group is nobody's for a moment when its maker has just made it, and when a sweep is about to take it.
+GROUP_GRACE_S = 0.5
 
 # ---------------------------------------------------------------------------------------------------------- components
 
@@ -147,6 +149,7 @@ class Leftovers:
         self._since = procs.start_time(os.getpid()) or 0
         self._folders = set(_folders())
         self._mounts = set(_mounts())
+        self._groups = set(free_groups())
         self._before = set(procs.descendants(os.getpid()))
         self._above = {1}
         above = os.getppid()
@@ -191,23 +194,26 @@ class Leftovers:
         return [f"mount {point}" for point in sorted(set(_mounts()) - self._mounts)]
 
     def groups(self) -> list[str]:
-        """Control groups that an owner who has ended left, and that a sweep does not remove."""
-        cgroup.sweep(lambda owner: True)
-        bases = {place.folder for place in cgroup_find.own_places().values()}
-        found = {str(path) for base in bases for path in Path(base).glob("fastness-*-slots")}
-        left = []
-        for path in sorted(found):
-            held = cgroup_held.take(path)
-            if held >= 0:
-                os.close(held)
-                left.append(f"control group {path}")
-        return left
+        """Control groups that appeared and whose owner has ended."""
+        return [f"control group {path}" for path in free_groups() if path not in self._groups]
 
-    def find(self, process_grace_s: float = PROCESS_GRACE_S, folder_grace_s: float = FOLDER_GRACE_S) -> list[str]:
-        """Everything that is left after it had time to go; empty in the good case, and then at once."""
+    def find(
+        self,
+        process_grace_s: float = PROCESS_GRACE_S,
+        folder_grace_s: float = FOLDER_GRACE_S,
+        group_grace_s: float = GROUP_GRACE_S,
+    ) -> list[str]:
+        """
+        Everything that is left after it had time to go; empty in the good case, and then at once.
+
+        Control groups are removed once they are told: there is no other end to them.
+        """
         found = _settle(self.processes, process_grace_s)
         found += _settle(self.mounts, 0.0)
-        found += _settle(self.groups, 0.0)
+        groups = _settle(self.groups, group_grace_s)
+        if groups:
+            cgroup.sweep(lambda owner: True)
+        found += groups
         found += _settle(self.folders, folder_grace_s)
         return found
 
@@ -270,6 +276,26 @@ def _maker(path: str) -> int:
     """The process that a folder's name names, ``fastness-KIND-PID-RANDOM``; 0 where it names none."""
     fields = Path(path).name.split("-")
     return int(fields[2]) if len(fields) > 3 and fields[2].isdigit() else 0
+
+
+def group_bases() -> list[str]:
+    """The folders that control groups of this process are made in, one for each hierarchy."""
+    try:
+        places = cgroup_find.own_places().values()
+    except OSError:
+        return []
+    return sorted({cgroup_v2.base_of(place) if place.hierarchy.version == 2 else place.folder for place in places})
+
+
+def free_groups() -> list[str]:
+    """Groups with slots that nobody holds: their owners have ended."""
+    free = []
+    for path in sorted(str(path) for base in group_bases() for path in Path(base).glob("fastness-*-slots")):
+        held = cgroup_held.take(path)
+        if held >= 0:
+            os.close(held)
+            free.append(path)
+    return free
 
 
 def _mounts() -> list[str]:

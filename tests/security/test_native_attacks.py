@@ -76,8 +76,8 @@ def test_as_an_ordinary_user(tier: str, callers: dict[str, native_hosts.Caller])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("abi", [2, 5])
-@pytest.mark.parametrize("tier", ["confined", "isolated"])
+# Namespaces stand before the rules that ABI 5 adds to ABI 2, so in `isolated` the one shows what the other does.
+@pytest.mark.parametrize(("tier", "abi"), [("confined", 2), ("confined", 5), ("isolated", 2)])
 @pytest.mark.parametrize("name", native_hosts.CALLERS)
 def test_behind_an_older_landlock(name: str, tier: str, abi: int, callers: dict[str, native_hosts.Caller]) -> None:
     """Without scopes, and without rules for truncation and ports, the other walls hold alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import house
 #: A program that looks like an engine to whoever reads its arguments, and does nothing.
 BOOT = "import time; time.sleep(60) # from fastness._wasi.engine import main"
 
+#: The status of a run that left something behind; pytest itself has none of this number.
+LEFT_BEHIND = 9
+
 INNER_CONFTEST = (Path(house.__file__).parent / "conftest.py").read_text().replace('pytest_plugins = ["pytester"]', "")
 
 
@@ -23,7 +27,7 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     """A project of its own with the suite's conftest, whose grace periods are short."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(Path(house.__file__).parent), str(house.SOURCE))))
     pytester.makeconftest(
-        INNER_CONFTEST + "\nhouse.Leftovers.find.__defaults__ = (0.3, 0.3)\n",
+        INNER_CONFTEST + "\nhouse.Leftovers.find.__defaults__ = (0.3, 0.3, 0.3)\n",
     )
     return pytester
 
@@ -53,7 +57,7 @@ def test_a_living_child_fails_the_run(inner: pytest.Pytester) -> None:
         result = inner.runpytest_subprocess("-p", "no:cacheprovider")
     finally:
         subprocess.run(["kill", "-9", (inner.path / "pid").read_text()], check=False)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.ret == LEFT_BEHIND
     result.stdout.fnmatch_lines(["*left behind*", "process *fastness._wasi.engine*", "*1 passed*"])
 
 
@@ -73,7 +77,7 @@ def test_an_orphan_fails_the_run(inner: pytest.Pytester) -> None:
         result = inner.runpytest_subprocess("-p", "no:cacheprovider")
     finally:
         subprocess.run(["kill", "-9", (inner.path / "pid").read_text().strip()], check=False)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.ret == LEFT_BEHIND
     result.stdout.fnmatch_lines(["*left behind*", "process *fastness._wasi.engine*"])
 
 
@@ -89,8 +93,65 @@ def test_a_folder_fails_the_run(inner: pytest.Pytester, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(tmp_path))
         result = inner.runpytest_subprocess("-p", "no:cacheprovider")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.ret == LEFT_BEHIND
     result.stdout.fnmatch_lines([f"folder {tmp_path}/fastness-litter-*"])
+
+
+def test_a_control_group_fails_the_run(inner: pytest.Pytester) -> None:
+    """A group that nobody holds any more fails the run, and is removed once it was told."""
+    house.require("control groups")
+    name = f"fastness-tests-{os.getpid()}-slots"
+    inner.makepyfile(
+        f"""
+        import os
+        import house
+        def test_litters():
+            for base in house.group_bases():
+                try:
+                    os.mkdir(base + "/{name}")
+                except OSError:
+                    # Not every hierarchy is one that this user was given.
+                    pass
+        """
+    )
+    result = inner.runpytest_subprocess("-p", "no:cacheprovider")
+    assert result.ret == LEFT_BEHIND
+    result.stdout.fnmatch_lines(["*left behind*", f"control group */{name}", "*1 passed*"])
+    assert [base for base in house.group_bases() if os.path.exists(f"{base}/{name}")] == []
+
+
+def test_groups_that_others_left_before_are_not_this_runs() -> None:
+    """Only what appeared counts: a group that was free before the run may be one that this user cannot remove."""
+    house.require("control groups")
+    made = []
+    for base in house.group_bases():
+        with contextlib.suppress(OSError):
+            os.mkdir(path := f"{base}/fastness-before-{os.getpid()}-slots")
+            made.append(path)
+    try:
+        assert made
+        left = house.Leftovers(tempfile.gettempdir())
+        assert not [line for line in left.groups() if f"before-{os.getpid()}" in line]
+    finally:
+        for path in made:
+            os.rmdir(path)
+
+
+def test_failed_tests_do_not_hide_what_is_left(inner: pytest.Pytester, tmp_path: Path) -> None:
+    """A run in which tests failed says by its status that something was left too."""
+    inner.makepyfile(
+        f"""
+        import tempfile
+        def test_litters_and_fails():
+            tempfile.mkdtemp(prefix="fastness-litter-", dir={str(tmp_path)!r})
+            assert False
+        """
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path))
+        result = inner.runpytest_subprocess("-p", "no:cacheprovider")
+    assert result.ret == LEFT_BEHIND
+    result.stdout.fnmatch_lines([f"folder {tmp_path}/fastness-litter-*", "*1 failed*"])
 
 
 def test_an_open_sandbox_fails_the_run(inner: pytest.Pytester) -> None:
@@ -104,7 +165,7 @@ def test_an_open_sandbox_fails_the_run(inner: pytest.Pytester) -> None:
         """
     )
     result = inner.runpytest_subprocess("-p", "no:cacheprovider")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.ret == LEFT_BEHIND
     result.stdout.fnmatch_lines(["open sandbox *wasm*"])
 
 
