@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from fastness.attack.listener import Listener
+from fastness.attack.doors import Door, Listener, LocalDoor
 from fastness.attack.model import Effect, Skip
 from fastness.attack.outside import Bare, Outside
 from fastness.errors import TierUnavailable
@@ -63,7 +63,7 @@ class Arena:
         self.mark_file = self.folder / "mark"
         #: Whether this process is not root's.
         self.ordinary = os.geteuid() != 0
-        self._listeners: list[Listener] = []
+        self._doors: list[Door] = []
         self._victims: list[subprocess.Popen[bytes]] = []
         (self.home / ".ssh").mkdir(parents=True)
         (self.home / ".ssh" / "id_ed25519").write_text(self.token)
@@ -133,8 +133,14 @@ class Arena:
     def listen(self) -> Listener:
         """A TCP and a UDP socket of this machine that note who comes."""
         listener = Listener()
-        self._listeners.append(listener)
+        self._doors.append(listener)
         return listener
+
+    def listen_locally(self, kind: str) -> LocalDoor:
+        """A Unix socket of this machine that notes who comes; ``kind`` is ``path`` or ``name``."""
+        door = LocalDoor(str(self.folder / "door"), kind)
+        self._doors.append(door)
+        return door
 
     def victim(self) -> subprocess.Popen[bytes]:
         """A process of this user that does nothing, to be ended by somebody who may not."""
@@ -192,8 +198,8 @@ class Arena:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.environ.pop(VARIABLE, None)
-        for listener in self._listeners:
-            listener.close()
+        for door in self._doors:
+            door.close()
         for process in self._victims:
             process.kill()
             process.wait()

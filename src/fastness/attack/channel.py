@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastness.attack import engines
+from fastness.attack import engines, serving
 from fastness.attack.model import Effect, Expect, Layer
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ def attacked(arena: Arena, *codes: str) -> Effect:
         began = time.monotonic()
         result = arena.run(_GUEST + code, timeout=2)
         took, grown = time.monotonic() - began, (engines.peak() or 0) - before
-        after = arena.run("print('SERVED')")
-        served = after.ok and after.stdout_bytes == b"SERVED\n"
+        after = arena.run(serving.NEXT)
+        served = serving.good(after)
         seen = f"next run served: {served}, {grown >> 20} MiB more here, {took:.1f} s"
         if not served or grown > _MUCH or took > _LONG_S or "FORGED-OTHER" in (result.value, after.value):
             return Effect(True, seen, result)

@@ -9,20 +9,16 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fastness import runtime
 from fastness._linux.numbers import numbers_of
 from fastness._linux.syscalls import MACHINE
-from fastness.attack import careful
 from fastness.attack.model import Effect, Skip
 
 if TYPE_CHECKING:
@@ -266,92 +262,6 @@ def folders_of(arena: Arena) -> list[str]:
     """Work folders of guests that are on this machine's disk now: those with a file called ``private``."""
     home = Path(runtime.claim().folder)
     return [str(path.parent) for path in home.glob("boxes-*/**/private")]
-
-
-class LocalDoor:
-    """A Unix socket of this machine that notes who comes; ``kind`` is ``path`` or ``name``."""
-
-    def __init__(self, arena: Arena, kind: str) -> None:
-        path = str(arena.folder / "door")
-        self.address = path if kind == "path" else "\0" + path
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(self.address)
-        if kind == "path":
-            os.chmod(path, 0o777)  # noqa: S103  # everybody may knock: what is under test is no mode of a file
-        self._socket.listen(4)
-        self._socket.settimeout(0.2)
-        self._came: bool | None = None
-
-    def reached(self) -> bool:
-        """Whether anybody came."""
-        if self._came is None:
-            try:
-                self._socket.accept()[0].close()
-                self._came = True
-            except TimeoutError:
-                self._came = False
-        return self._came
-
-    def __enter__(self) -> LocalDoor:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._socket.close()
-
-
-# ---------------------------------------------------------------------------------------- what is left, and the host
-
-
-def alive(mark: str) -> list[int]:
-    """
-    Processes of this machine, in whatever namespace, that have ``mark`` among their arguments, after a moment.
-
-    Those that make each other are never all there at once, so there is none only where none was seen several times.
-    """
-    end = time.monotonic() + 1.0
-    missed = 0
-    seen: list[int] = []
-    while missed < 4 and time.monotonic() < end:
-        left = _with(mark)
-        missed, seen = (0, left) if left else (missed + 1, seen)
-        time.sleep(0.03)
-    return seen if missed < 4 else []
-
-
-def _with(mark: str) -> list[int]:
-    found = []
-    # The newest first: one that does not live for long is still there when it is looked at.
-    for number in sorted((int(entry) for entry in os.listdir("/proc") if entry.isdigit()), reverse=True):
-        try:
-            if mark.encode() in Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0"):
-                found.append(number)
-        except OSError:
-            pass
-    return found
-
-
-def left_behind(arena: Arena, text: str) -> int:
-    """How many processes with the arena's token among their arguments outlive the end of the program that made them."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", text],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=arena.work,
-        start_new_session=True,
-    )
-    try:
-        process.wait(1.0)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    left = alive(arena.token)
-    end = time.monotonic() + 10
-    while (more := _with(arena.token)) and time.monotonic() < end:
-        for pid in more:
-            careful.end(pid, arena.token)
-    return len(left)
 
 
 def open_files(path: str) -> int:

@@ -4,6 +4,7 @@ Looks for the code that reports to the host, inside its own interpreter, and mak
 
 from __future__ import annotations
 
+from fastness.attack import serving
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -29,24 +30,16 @@ for space in spaces:
 """
 #: Modules of the code that reports, and those that it reports with.
 _SPOILT = ("__main__", "boot", "encode", "json", "struct", "_fastness", "_fastness_encode")
-NEXT = "print('SERVED')"
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier: functions alone, which still reports something, and everything; another run follows each."""
-    results = []
-    for everything in (False, True):
-        results.append(arena.run(_program(arena, everything)))
-        if arena.run(NEXT).stdout_bytes != b"SERVED\n":
-            return Effect(True, "the next run was not served", results[-1])
-    return Effect(False, "the next run was served", results[0], tuple(results[1:]))
+    return serving.after(arena, _program(arena, False), _program(arena, True))
 
 
 def control(arena: Arena) -> Effect:
-    """The same programs where the executor is the interpreter itself."""
-    bare = arena.outside.in_process(_program(arena, True), NEXT)
-    served = b"SERVED" in bare.stdout_bytes
-    return Effect(not served, "the next program was served" if served else "the executor died")
+    """The same program where the executor is the interpreter itself."""
+    return serving.in_process(arena, _program(arena, True))
 
 
 def _program(arena: Arena, everything: bool) -> str:

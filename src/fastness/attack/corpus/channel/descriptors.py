@@ -4,7 +4,7 @@ Sends descriptors along with its answer, so that the host has them open for ever
 
 from __future__ import annotations
 
-from fastness.attack import channel, native
+from fastness.attack import channel, native, serving
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, refused
 from fastness.tier import Guarantee
@@ -29,7 +29,7 @@ def attack(arena: Arena) -> Effect:
     before = native.open_files("/dev/zero")
     result = arena.run(CODE)
     after = native.open_files("/dev/zero")
-    served = arena.run("print('SERVED')").stdout_bytes == b"SERVED\n"
+    served = serving.served(arena)
     return Effect(after > before or not served, f"{after - before} more descriptors are open here", result)
 
 

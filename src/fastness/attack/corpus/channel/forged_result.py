@@ -4,7 +4,7 @@ Writes a result of its own to every descriptor, so that the host takes it for th
 
 from __future__ import annotations
 
-from fastness.attack import channel
+from fastness.attack import channel, serving
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -28,15 +28,14 @@ for number in range(3, 64):
             break
 raise RuntimeError('this is how it really ended')
 """
-NEXT = "print('SERVED')"
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier; another run follows."""
     result = arena.run(CODE)
-    after = arena.run(NEXT)
+    after = arena.run(serving.NEXT)
     forged = any("FORGED" in repr(each.value) for each in (result, after)) or result.ok
-    out_of_step = after.stdout_bytes != b"SERVED\n" or not after.ok
+    out_of_step = not serving.good(after)
     return Effect(
         forged or out_of_step, f"the run ended as {result.outcome.kind.value}, the next as {after.outcome.kind.value}"
     )

@@ -25,13 +25,7 @@ print('LIVED', flush=True)
 def attack(arena: Arena) -> Effect:
     """As Python code, and in `isolated` as a program too."""
     native.only_on("x86_64")
-    effect = arena.said(arena.run(CODE), "LIVED", "lived through it")
-    if effect.happened or arena.tier != "isolated" or not arena.has_programs():
-        return effect
-    other = arena.said(arena.program(CODE), "LIVED", "lived through it")
-    return (
-        other if other.happened else Effect(False, effect.seen, effect.result, (other.result,) if other.result else ())
-    )
+    return native.tried(arena, CODE, "LIVED", "lived through it")
 
 
 def control(arena: Arena) -> Effect:

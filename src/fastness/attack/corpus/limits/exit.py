@@ -4,6 +4,7 @@ Ends its process without a word.
 
 from __future__ import annotations
 
+from fastness.attack import serving
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -13,22 +14,16 @@ import os
 
 os._exit(0)
 """
-NEXT = "print('SERVED')"
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier; another run follows."""
-    result = arena.run(CODE)
-    after = arena.run(NEXT)
-    served = after.stdout_bytes == b"SERVED\n"
-    return Effect(not served, "the next run was served" if served else "the next run was not served", result)
+    return serving.after(arena, CODE)
 
 
 def control(arena: Arena) -> Effect:
     """The same two programs where the executor is the interpreter itself."""
-    bare = arena.outside.in_process(CODE, NEXT)
-    served = b"SERVED" in bare.stdout_bytes
-    return Effect(not served, "the next program was served" if served else "the executor died")
+    return serving.in_process(arena, CODE)
 
 
 ATTACK = Attack(

@@ -4,6 +4,7 @@ Hands over source text that is nested deeper than a compiler likes.
 
 from __future__ import annotations
 
+from fastness.attack import serving
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Skip
 from fastness.tier import Guarantee
@@ -20,23 +21,17 @@ thread = threading.Thread(target=compile, args=(SOURCE, '<source>', 'exec'))
 thread.start()
 thread.join()
 """
-NEXT = "print('SERVED')"
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier; another run follows each."""
-    results = []
-    for source in SOURCES:
-        results.append(arena.run(source))
-        if arena.run(NEXT).stdout_bytes != b"SERVED\n":
-            return Effect(True, "the next run was not served", results[-1])
-    return Effect(False, "the next run was served", results[0], tuple(results[1:]))
+    return serving.after(arena, *SOURCES)
 
 
 def control(arena: Arena) -> Effect:
     """The same sources in the process that is to serve the next program: each ends it."""
     for source in SOURCES:
-        bare = arena.outside.in_process(f"SOURCE = {source!r}\n{_HOST}", NEXT)
+        bare = arena.outside.in_process(f"SOURCE = {source!r}\n{_HOST}", serving.NEXT)
         if b"SERVED" not in bare.stdout_bytes:
             continue
         if b"RecursionError" in bare.stderr_bytes:

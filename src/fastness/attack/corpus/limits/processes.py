@@ -4,6 +4,7 @@ Multiplies without end.
 
 from __future__ import annotations
 
+from fastness.attack import serving
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -28,7 +29,7 @@ print('MANY' if made > 100 else made, flush=True)
 def attack(arena: Arena) -> Effect:
     """As a command with 40 allowed; a run follows."""
     result = arena.program(CODE, limits={"pids": 40})
-    served = arena.run("print('SERVED')").stdout_bytes == b"SERVED\n"
+    served = serving.served(arena)
     effect = arena.said(result, "MANY", "had more processes than it may")
     return effect if served else Effect(True, "the next run was not served", result)
 

@@ -18,15 +18,13 @@ print(urllib.request.urlopen(f'http://127.0.0.1:{PORT}/', timeout=3).read())
 def attack(arena: Arena) -> Effect:
     """In the tier."""
     door = arena.listen()
-    result = arena.run(arena.python(CODE, PORT=door.port))
-    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked", result)
+    return door.knocked(arena.run(arena.python(CODE, PORT=door.port)))
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed."""
     door = arena.listen()
-    arena.outside.run(arena.python(CODE, PORT=door.port))
-    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked")
+    return door.knocked(arena.outside.run(arena.python(CODE, PORT=door.port)))
 
 
 ATTACK = Attack(

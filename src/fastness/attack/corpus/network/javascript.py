@@ -38,8 +38,7 @@ _WAYS = 6
 def attack(arena: Arena) -> Effect:
     """In the tier."""
     door = arena.listen()
-    result = arena.run(arena.javascript(CODE, PORT=door.port), runtime="javascript")
-    return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked", result)
+    return door.knocked(arena.run(arena.javascript(CODE, PORT=door.port), runtime="javascript"))
 
 
 def control(arena: Arena) -> Effect:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, refused
-from fastness.attack.native import LocalDoor
 from fastness.tier import Guarantee
 
 CODE = """
@@ -21,16 +20,14 @@ client.sendall(b'hello')
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    with LocalDoor(arena, "path") as door:
-        result = arena.run(arena.python(CODE, ADDRESS=door.address))
-        return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked", result)
+    door = arena.listen_locally("path")
+    return door.knocked(arena.run(arena.python(CODE, ADDRESS=door.address)))
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed."""
-    with LocalDoor(arena, "path") as door:
-        arena.outside.run(arena.python(CODE, ADDRESS=door.address))
-        return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked")
+    door = arena.listen_locally("path")
+    return door.knocked(arena.outside.run(arena.python(CODE, ADDRESS=door.address)))
 
 
 ATTACK = Attack(

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
-from fastness.attack.native import LocalDoor
 from fastness.tier import Guarantee
 
 CODE = """
@@ -25,16 +24,14 @@ for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
 
 def attack(arena: Arena) -> Effect:
     """As a command."""
-    with LocalDoor(arena, "path") as door:
-        result = arena.program(arena.python(CODE, ADDRESS=door.address))
-        return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked", result)
+    door = arena.listen_locally("path")
+    return door.knocked(arena.program(arena.python(CODE, ADDRESS=door.address)))
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed."""
-    with LocalDoor(arena, "path") as door:
-        arena.outside.run(arena.python(CODE, ADDRESS=door.address))
-        return Effect(door.reached(), "somebody knocked" if door.reached() else "nobody knocked")
+    door = arena.listen_locally("path")
+    return door.knocked(arena.outside.run(arena.python(CODE, ADDRESS=door.address)))
 
 
 ATTACK = Attack(

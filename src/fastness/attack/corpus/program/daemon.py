@@ -4,9 +4,7 @@ Leaves a process behind that has a session of its own and no parent.
 
 from __future__ import annotations
 
-import time
-
-from fastness.attack import native
+from fastness.attack import survivors
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -28,17 +26,12 @@ print('gone')
 
 def attack(arena: Arena) -> Effect:
     """As a command."""
-    began = time.monotonic()
-    result = arena.program(arena.python(CODE, MARK=arena.token), timeout=1.0, limits={"grace_s": 0.2})
-    took = time.monotonic() - began
-    left = native.alive(arena.token)
-    return Effect(bool(left) or took > 4.0, f"{len(left)} of its processes live on, after {took:.1f} s", result)
+    return survivors.tried(arena, arena.python(CODE, MARK=arena.token))
 
 
 def control(arena: Arena) -> Effect:
     """Where whoever starts it ends only what was started."""
-    bare = native.left_behind(arena, arena.python(CODE, MARK=arena.token))
-    return Effect(bare > 0, f"{bare} of its processes lived on")
+    return survivors.outside(arena, arena.python(CODE, MARK=arena.token))
 
 
 ATTACK = Attack(

@@ -4,9 +4,7 @@ Ends the first process of its namespace, or stops it, so that nobody reaps and n
 
 from __future__ import annotations
 
-import time
-
-from fastness.attack import careful, native
+from fastness.attack import careful, survivors
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -27,19 +25,16 @@ time.sleep(8)
 
 def attack(arena: Arena) -> Effect:
     """As a command."""
-    began = time.monotonic()
-    result = arena.program(careful.program(arena, CODE, MARK=arena.token), timeout=1.0, limits={"grace_s": 0.2})
-    took = time.monotonic() - began
-    left = native.alive(arena.token)
-    if b"OUTSIDE" in result.stdout_bytes:
-        return Effect(True, "it sees processes of this machine", result)
-    return Effect(bool(left) or took > 4.0, f"{len(left)} of its processes live on, after {took:.1f} s", result)
+    effect = survivors.tried(arena, careful.program(arena, CODE, MARK=arena.token))
+    assert effect.result is not None
+    if b"OUTSIDE" in effect.result.stdout_bytes:
+        return Effect(True, "it sees processes of this machine", effect.result)
+    return effect
 
 
 def control(arena: Arena) -> Effect:
     """Where whoever starts it ends only what was started."""
-    bare = native.left_behind(arena, careful.program(arena, CODE, MARK=arena.token))
-    return Effect(bare > 0, f"{bare} of its processes lived on")
+    return survivors.outside(arena, careful.program(arena, CODE, MARK=arena.token))
 
 
 ATTACK = Attack(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import signal
 import time
 
-from fastness.attack import careful
+from fastness.attack import careful, serving
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -33,7 +33,7 @@ def attack(arena: Arena) -> Effect:
     took = time.monotonic() - began
     if b"OUTSIDE" in result.stdout_bytes:
         return Effect(True, "it sees processes of this machine", result)
-    after = arena.run("print('SERVED')").stdout_bytes == b"SERVED\n"
+    after = serving.served(arena)
     return Effect(took > 5 or not after, f"it took {took:.0f} s, and the next run was served: {after}", result)
 
 

@@ -4,6 +4,7 @@ Calls itself without end.
 
 from __future__ import annotations
 
+from fastness.attack import serving
 from fastness.attack.arena import Arena
 from fastness.attack.assemble import assemble
 from fastness.attack.corpus.wasi._wat import module
@@ -16,14 +17,12 @@ BODY = """
 BEFORE = """
   (func $deeper (call $deeper) (call $deeper))
 """
-NEXT = "print('SERVED')"
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier; another run follows."""
     result = arena.module(assemble(module(BODY, before=BEFORE)))
-    after = arena.run(NEXT)
-    served = after.stdout_bytes == b"SERVED\n"
+    served = serving.served(arena)
     return Effect(not served, "the next run was served" if served else "the next run was not served", result)
 
 
