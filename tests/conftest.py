@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +35,16 @@ _FOUND = pytest.StashKey[list[str]]()
 def require() -> Callable[[str], None]:
     """``require("python guest")`` skips where a component is missing, or fails under FASTNESS_REQUIRE_ALL=1."""
     return house.require
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Path:
+    """A folder that every user can reach and write to."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    tmp_path.chmod(0o777)
+    return tmp_path
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -200,13 +200,17 @@ def test_work_folder_is_the_current_one(box: fastness.Sandbox) -> None:
         assert box.run("import json, os; [json.dumps(1), os.listdir('/work')]").value == ["1", []]
 
 
-def test_host_paths_are_not_there(box: fastness.Sandbox, tier: str, tmp_path: Path) -> None:
+def test_host_paths_are_not_there(box: fastness.Sandbox, tier: str, open_folder: Path) -> None:
     """A file that exists on the host, by the same path, does not exist for the guest.
 
     In ``wasm`` the host sees the attempt and records it; a native guest asks the kernel, which keeps no record.
     """
-    (tmp_path / "secret").write_text("secret")
-    for path in (str(tmp_path / "secret"), "/etc/shadow", "/proc/1/environ", "../etc/shadow",
+    # Every user of this machine may read it, so that a native guest, which is another one, is not kept out by its mode.
+    secret = open_folder / "secret"
+    secret.write_text("secret")
+    secret.chmod(0o644)
+    assert os.path.exists("/etc/shadow")
+    for path in (str(secret), "/etc/shadow", "/proc/1/environ", "../etc/shadow",
                  "/work/../etc/shadow", "/tmp/../../etc/shadow", os.path.expanduser("~/.bashrc")):  # fmt: skip
         result = box.run(f"open({path!r}).read()")
         assert result.outcome.kind is fastness.OutcomeKind.GUEST_ERROR

@@ -185,22 +185,31 @@ def test_it_has_a_name(box: fastness.Sandbox) -> None:
         assert box.run(code).value == ["guest", "/work", "guest"]
 
 
-def test_nothing_can_be_written_elsewhere(box: fastness.Sandbox) -> None:
-    """What the guest may read it may not change, and modes outside its folders stay."""
-    mode = Path("/usr/lib").stat().st_mode
+def test_nothing_can_be_written_elsewhere(box: fastness.Sandbox, open_folder: Path) -> None:
+    """What the guest may read it may not change, nor what every user of the machine may; modes outside stay."""
+    file = open_folder / "file"
+    file.write_text("whole")
+    file.chmod(0o666)
     code = (
         "import os, json\n"
+        f"folder = {str(open_folder)!r}\n"
+        "file = folder + '/file'\n"
         "done = []\n"
         "for act in (lambda: open('/x', 'w'), lambda: os.mkdir('/usr/x'), lambda: open(json.__file__, 'a'),\n"
-        "            lambda: os.remove(json.__file__), lambda: open('/etc/x', 'w'), lambda: os.rename('/usr', '/u')):\n"
+        "            lambda: os.remove(json.__file__), lambda: open('/etc/x', 'w'), lambda: os.rename('/usr', '/u'),\n"
+        "            lambda: open(folder + '/new', 'w'), lambda: open(file, 'a'), lambda: os.truncate(file, 1),\n"
+        "            lambda: os.remove(file), lambda: os.rename(file, file + '2'), lambda: os.mkdir(folder + '/d')):\n"
         "    try: act(); done.append(1)\n"
         "    except OSError: pass\n"
-        "try: os.chmod('/usr/lib', 0o777)\n"
-        "except OSError: pass\n"
+        "for path in (folder, file):\n"
+        "    try: os.chmod(path, 0o700)\n"
+        "    except OSError: pass\n"
         "done"
     )
     assert box.run(code).value == []
-    assert Path("/usr/lib").stat().st_mode == mode
+    assert [path.name for path in open_folder.iterdir()] == ["file"]
+    assert file.read_text() == "whole"
+    assert (open_folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o777, 0o666)
 
 
 def test_large_input(box: fastness.Sandbox) -> None:
@@ -347,7 +356,7 @@ def test_work_with_preloaded_packages(box: fastness.Sandbox) -> None:
     code = (
         "import numpy as np, pandas as pd, threading\n"
         "f = pd.read_csv('d.csv'); f['c'] = f.a * f.b; f.to_csv('out.csv', index=False)\n"
-        "u, s, v = np.linalg.svd(np.random.rand(60, 60)); assert np.allclose(u @ np.diag(s) @ v, u @ np.diag(s) @ v)\n"
+        "a = np.random.rand(60, 60); u, s, v = np.linalg.svd(a); assert np.allclose(u @ np.diag(s) @ v, a)\n"
         "[int(f.c.sum()), f.groupby('a').b.sum().to_dict() == {1: 2, 3: 4}, threading.active_count()]"
     )
     result = box.run(code, preload=("numpy", "pandas"), files={"d.csv": "a,b\n1,2\n3,4\n"})

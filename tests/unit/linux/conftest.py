@@ -68,16 +68,6 @@ def child() -> Child:
     return run
 
 
-@pytest.fixture
-def open_folder(tmp_path: Path) -> Path:
-    """A folder that every user can reach and write to."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.name.startswith("pytest-"):
-            folder.chmod(0o755)
-    tmp_path.chmod(0o777)
-    return tmp_path
-
-
 @pytest.fixture(scope="session")
 def interpret() -> Callable[..., int]:
     """An interpreter of classic BPF: ``interpret(program, nr, args, arch)`` is what the kernel would decide."""

@@ -299,12 +299,13 @@ def test_a_guest_has_so_many_rows(supervised: Supervised) -> None:
     assert sorted(lines) == ["0", "64 2", "ended box full", "{'EPERM'} ['ENOSYS', 'ENOSYS']"]
 
 
-def test_without_a_supervisor_calls_are_refused(supervised: Supervised) -> None:
+def test_without_a_supervisor_calls_are_refused(supervised: Supervised, open_folder: Path) -> None:
     """A supervisor that ends, whether with a call in hand or not, opens nothing."""
     lines = supervised(
-        """
+        f"""
+        folder = {str(open_folder)!r}
         def guest():
-            print(raw_error("kill", 1, 0), raw_error("socket", 2, 1, 0), error_of(os.chmod, "/", 0o777))
+            print(raw_error("kill", 1, 0), raw_error("socket", 2, 1, 0), error_of(os.chmod, folder, 0o700))
         pid, fd = start("guest/confined", guest)
         listener = notify.Listener(fd)
         while not (refused := listener.receive()):
@@ -313,13 +314,13 @@ def test_without_a_supervisor_calls_are_refused(supervised: Supervised) -> None:
         sys.stdout.flush()
         listener.close()
         listener.close()
-        print(os.waitpid(pid, 0)[1], listener.receive(), oct(os.stat("/").st_mode & 0o777))
+        print(os.waitpid(pid, 0)[1], listener.receive(), oct(os.stat(folder).st_mode & 0o777))
         """
     )
     assert lines == [
         f"kill {numbers_of('x86_64')['kill']} (1, 0) True",
         "ENOSYS ENOSYS ENOSYS",
-        "0 None 0o755",
+        "0 None 0o777",
     ]
 
 
@@ -443,23 +444,24 @@ def test_a_zygotes_filter_does_not_hide_what_guests_try(supervised: Supervised) 
 
 
 @pytest.mark.parametrize("outer", ["zygote/preload_confined", "zygote/preload_confined_notify"])
-def test_a_guests_answers_are_its_own_filters(supervised: Supervised, outer: str) -> None:
+def test_a_guests_answers_are_its_own_filters(supervised: Supervised, outer: str, open_folder: Path) -> None:
     """What a guest leaves undone in peace is an error for its zygote, and stays left undone under both filters."""
     lines = supervised(
         f"""
+        folder = {str(open_folder)!r}
         privileges.forbid_new_privileges()
         seccomp.install(profiles.program(M, {outer!r}))
-        print(error_of(os.chmod, "/", 0o777), error_of(os.utime, "/", (1, 1)))
+        print(error_of(os.chmod, folder, 0o700), error_of(os.utime, folder, (1, 1)))
         sys.stdout.flush()
         if not (pid := os.fork()):
             seccomp.install(profiles.program(M, "guest/confined", os.getpid()))
-            print(error_of(os.chmod, "/", 0o777), error_of(os.utime, "/", (1, 1))); sys.stdout.flush(); os._exit(0)
+            print(error_of(os.chmod, folder, 0o700), error_of(os.utime, folder, (1, 1))); sys.stdout.flush(); os._exit(0)
         os.waitpid(pid, 0)
-        print(oct(os.stat("/").st_mode & 0o777), os.stat("/").st_mtime > 2)
+        print(oct(os.stat(folder).st_mode & 0o777), os.stat(folder).st_mtime > 2)
         """
     )
     own = "ENOSYS" if outer.endswith("_notify") else "EPERM"
-    assert lines == [f"{own} {own}", "succeeded succeeded", "0o755 True"]
+    assert lines == [f"{own} {own}", "succeeded succeeded", "0o777 True"]
 
 
 def test_a_supervisor_under_its_own_filter(supervised: Supervised, user: str) -> None:
