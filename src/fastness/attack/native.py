@@ -205,57 +205,7 @@ def only_on(machine: str) -> None:
         raise Skip(f"this is machine code of {machine}")
 
 
-# -------------------------------------------------------------------------------------------------- files and sockets
-
-#: What is in the one file of :func:`library`.
-LIBRARY = "WORDS = 'as they were'\n"
-
-
-def library(arena: Arena) -> Path:
-    """
-    A file of the machine in a folder that a guest may be given to import from.
-
-    It is the guests' own where they have a user that is known: then no mode of a file stops them.
-    """
-    folder = arena.shared_folder(0o700)
-    target = folder / "target.py"
-    target.write_text(LIBRARY)
-    target.chmod(0o666)
-    folder.chmod(0o777)
-    if not arena.ordinary and arena.tier == "confined":
-        user = int(arena.run("import os; print(os.getuid())").stdout)
-        os.chown(target, user, user)
-        os.chown(folder, user, user)
-    return target
-
-
-def beside(body: str, target: Path) -> str:
-    """A program that knows that file as ``TARGET`` and says where it is, wherever a guest is shown it."""
-    return f"TARGET = {str(target)!r}\nSAYS = {LIBRARY!r}\n{_FIND}\n{body}"
-
-
-_FIND = """
-import glob
-
-# Not whatever has that name on this machine.
-TARGET = next((each for each in glob.glob('/packages/*/target.py') if open(each).read() == SAYS), TARGET)
-print('FOUND', len(open(TARGET).read()), flush=True)
-"""
-
-
-def found(result: RunResult) -> RunResult:
-    """The result of a program that has found that file.  Raises ``LookupError`` of another: it has proven nothing."""
-    if b"FOUND" not in result.stdout_bytes:
-        raise LookupError(f"the guest did not find the file: {result.outcome}")
-    return result
-
-
-def attributes_on(arena: Arena, target: Path) -> None:
-    """Put the secret into an attribute of that file.  Raises ``Skip`` where its file system has none."""
-    try:
-        os.setxattr(target, "user.kept", arena.token.encode())
-    except OSError as error:
-        raise Skip(f"no attributes on this file system: {error.strerror}") from None
+# ------------------------------------------------------------------------------------------------------------ the host
 
 
 def folders_of(arena: Arena) -> list[str]:

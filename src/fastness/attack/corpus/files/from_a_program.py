@@ -31,8 +31,10 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """The same program, unsandboxed."""
-    return arena.leaked(arena.outside.run(arena.python(CODE)))
+    """The same program, unsandboxed: it does both."""
+    bare = arena.outside.run(arena.python(CODE))
+    effect = arena.leaked(bare)
+    return arena.marked(bare) if effect.happened else effect
 
 
 ATTACK = Attack(

@@ -4,7 +4,7 @@ Reads the extended attributes of a file of the machine.
 
 from __future__ import annotations
 
-from fastness.attack import native
+from fastness.attack import library
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
@@ -22,16 +22,12 @@ for what in (TARGET, os.open(TARGET, os.O_RDONLY)):
 
 def attack(arena: Arena) -> Effect:
     """On a file that the guest may read."""
-    target = native.library(arena)
-    native.attributes_on(arena, target)
-    return arena.leaked(native.found(arena.run(native.beside(CODE, target), packages=[str(target.parent)])))
+    return arena.leaked(library.given(arena, CODE, library.make(arena, attribute=True)))
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed."""
-    target = native.library(arena)
-    native.attributes_on(arena, target)
-    return arena.leaked(arena.outside.run(native.beside(CODE, target)))
+    return arena.leaked(arena.outside.run(library.program(CODE, library.make(arena, attribute=True))))
 
 
 ATTACK = Attack(

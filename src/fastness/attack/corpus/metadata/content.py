@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastness.attack import native
+from fastness.attack import library
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
-from fastness.runs import RunResult
 from fastness.tier import Guarantee
 
 CODE = """
@@ -24,31 +23,21 @@ def tries():
     yield lambda: os.rename(TARGET, os.path.join(folder, 'planted.py'))
     yield lambda: os.mkdir(os.path.join(folder, 'planted.py'))
     yield lambda: os.unlink(TARGET)
-
-for each in tries():
-    try:
-        each()
-    except OSError as error:
-        print(error)
 """
 
 
 def attack(arena: Arena) -> Effect:
     """On a file that the guest may read, and that is its user's where it has one."""
-    target = native.library(arena)
-    return _effect(target, native.found(arena.run(native.beside(CODE, target), packages=[str(target.parent)])))
+    return library.tried(arena, CODE, _state)
 
 
 def control(arena: Arena) -> Effect:
-    """The same program, unsandboxed."""
-    target = native.library(arena)
-    arena.outside.run(native.beside(CODE, target))
-    return _effect(target)
+    """The same, unsandboxed, in each of its ways."""
+    return library.outside(arena, CODE, _state)
 
 
-def _effect(target: Path, result: RunResult | None = None) -> Effect:
-    changed = [path.name for path in target.parent.iterdir()] != [target.name] or target.read_text() != native.LIBRARY
-    return Effect(changed, "the folder was written to" if changed else "the folder is as it was", result)
+def _state(target: Path) -> object:
+    return [path.name for path in target.parent.iterdir()], target.is_file() and target.read_text()
 
 
 ATTACK = Attack(

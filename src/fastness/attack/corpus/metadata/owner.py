@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastness.attack import native
+from fastness.attack import library
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, refused
-from fastness.runs import RunResult
 from fastness.tier import Guarantee
 
 CODE = """
@@ -17,39 +16,28 @@ import os
 
 user = os.getuid()
 def tries():
-    yield lambda: os.chown(TARGET, 12345, 12345)
+    if POWER:
+        yield lambda: os.chown(TARGET, 12345, 12345)
     yield lambda: os.chown(TARGET, user, user)
     yield lambda: os.chown(os.open(TARGET, os.O_RDONLY), user, user)
     yield lambda: os.lchown(TARGET, user, -1)
-
-for each in tries():
-    try:
-        each()
-    except OSError as error:
-        print(error)
 """
 
 
 def attack(arena: Arena) -> Effect:
     """On a file that the guest may read, and that is its user's where it has one."""
-    target = native.library(arena)
-    before = target.stat().st_ctime_ns
-    result = native.found(arena.run(native.beside(CODE, target), packages=[str(target.parent)]))
-    return _effect(target, before, result)
+    return library.tried(arena, arena.python(CODE, POWER=True), _state)
 
 
 def control(arena: Arena) -> Effect:
-    """The same program, unsandboxed."""
-    target = native.library(arena)
-    before = target.stat().st_ctime_ns
-    arena.outside.run(native.beside(CODE, target))
-    return _effect(target, before)
+    """The same, unsandboxed, in each of its ways."""
+    # To somebody else is for root alone.
+    return library.outside(arena, arena.python(CODE, POWER=not arena.ordinary), _state)
 
 
-def _effect(target: Path, before: int, result: RunResult | None = None) -> Effect:
+def _state(target: Path) -> object:
     # The kernel notes the time of a change of owner, to the same owner too.
-    changed = target.stat().st_ctime_ns != before
-    return Effect(changed, "its owner was set" if changed else "nobody has set its owner", result)
+    return target.stat().st_ctime_ns
 
 
 ATTACK = Attack(

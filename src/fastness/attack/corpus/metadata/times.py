@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastness.attack import native
+from fastness.attack import library
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
-from fastness.runs import RunResult
 from fastness.tier import Guarantee
 
 CODE = """
@@ -19,31 +18,21 @@ def tries():
     yield lambda: os.utime(TARGET, (1, 1))
     yield lambda: os.utime(os.open(TARGET, os.O_RDONLY), (1, 1))
     yield lambda: os.utime(os.path.basename(TARGET), (1, 1), dir_fd=os.open(os.path.dirname(TARGET), os.O_RDONLY))
-
-for each in tries():
-    try:
-        each()
-    except OSError as error:
-        print(error)
 """
 
 
 def attack(arena: Arena) -> Effect:
     """On a file that the guest may read, and that is its user's where it has one."""
-    target = native.library(arena)
-    return _effect(target, native.found(arena.run(native.beside(CODE, target), packages=[str(target.parent)])))
+    return library.tried(arena, CODE, _state)
 
 
 def control(arena: Arena) -> Effect:
-    """The same program, unsandboxed."""
-    target = native.library(arena)
-    arena.outside.run(native.beside(CODE, target))
-    return _effect(target)
+    """The same, unsandboxed, in each of its ways."""
+    return library.outside(arena, CODE, _state)
 
 
-def _effect(target: Path, result: RunResult | None = None) -> Effect:
-    changed = target.stat().st_mtime == 1
-    return Effect(changed, "its time is another" if changed else "its time is what it was", result)
+def _state(target: Path) -> object:
+    return target.stat().st_mtime
 
 
 ATTACK = Attack(

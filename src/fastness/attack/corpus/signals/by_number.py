@@ -4,10 +4,11 @@ Signals a process of the machine by its number, in every way that there is.
 
 from __future__ import annotations
 
-from fastness.attack import native
+from fastness.attack import native, ways
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, refused
 from fastness.attack.native import SIGNAL
+from fastness.attack.outside import Bare
 from fastness.tier import Guarantee
 
 CODE = """
@@ -22,52 +23,30 @@ def tries():
     yield lambda: told(call('rt_sigqueueinfo', VICTIM, SIGNAL, about))
     yield lambda: told(call('rt_tgsigqueueinfo', VICTIM, VICTIM, SIGNAL, about))
     yield lambda: told(call('pidfd_send_signal', call('pidfd_open', VICTIM, 0), SIGNAL, None, 0))
-
-for each in tries():
-    try:
-        each()
-    except OSError as error:
-        print(error)
 """
+_CALLS = ("tgkill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal")
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
     witness = arena.witness()
-    return native.noticed(
-        arena,
-        witness,
-        native.program(
-            CODE,
-            "tgkill",
-            "tkill",
-            "rt_sigqueueinfo",
-            "rt_tgsigqueueinfo",
-            "pidfd_open",
-            "pidfd_send_signal",
-            VICTIM=witness.pid,
-            SIGNAL=SIGNAL,
-        ),
-    )
+    return native.noticed(arena, witness, ways.every(_program(witness.pid)))
 
 
 def control(arena: Arena) -> Effect:
-    """The same program, unsandboxed."""
+    """The same, unsandboxed, in each of its ways."""
     witness = arena.witness()
-    arena.outside.run(
-        native.program(
-            CODE,
-            "tgkill",
-            "tkill",
-            "rt_sigqueueinfo",
-            "rt_tgsigqueueinfo",
-            "pidfd_open",
-            "pidfd_send_signal",
-            VICTIM=witness.pid,
-            SIGNAL=SIGNAL,
-        )
-    )
-    return native.mark_of(arena, witness)
+
+    def attempt(text: str) -> tuple[Bare, Effect]:
+        arena.mark_file.unlink(missing_ok=True)
+        bare = arena.outside.run(text)
+        return bare, native.mark_of(arena, witness)
+
+    return ways.each(_program(witness.pid), attempt)
+
+
+def _program(victim: int) -> str:
+    return native.program(CODE, *_CALLS, VICTIM=victim, SIGNAL=SIGNAL)
 
 
 ATTACK = Attack(
