@@ -19,9 +19,12 @@ from fastness._linux import cgroup, procs
 from fastness._wasi import home
 from fastness.runner import tree
 
-__all__ = ["Owner", "alive", "claim", "dead_owners", "sweep", "sweep_groups"]
+__all__ = ["Owner", "alive", "claim", "dead_owners", "note_groups", "sweep", "sweep_groups"]
 
 _SUFFIX = ".owner"
+#: In an owner's folder: the paths of its control groups, and the bytes of it that are read.
+_GROUPS = "groups"
+_GROUPS_CAP = 1 << 16
 #: Entries that one removal looks at before it gives up; a folder of a guest is capped far below.
 _ENTRIES_MAX = 5_000_000
 
@@ -173,7 +176,9 @@ def sweep() -> list[str]:
             lock = _try_lock(os.path.join(base, name + _SUFFIX))
             if lock >= 0:
                 held[name] = lock
-        # Before the files go, which tell that these owners are dead.
+        # Before the files go, which tell that these owners are dead and where their groups are.
+        for name in held:
+            cgroup.end(name, _groups_of(os.path.join(base, name)))
         cgroup.sweep(lambda owner: owner not in held)
         return [name for name in held if _remove_claim(name, base)]
     finally:
@@ -184,6 +189,22 @@ def sweep() -> list[str]:
 def sweep_groups() -> list[str]:
     """Remove the control groups of dead owners, of other homes too, with the processes in them; returns their names."""
     return cgroup.sweep(alive)
+
+
+def note_groups(owner: Owner, roots: list[str]) -> None:
+    """
+    Write down where an owner's control groups are, for a sweep from another control group.  Raises ``OSError``.
+    """
+    with open(os.path.join(owner.folder, _GROUPS), "x", encoding="utf-8", errors="surrogateescape") as file:
+        file.write("\n".join(roots))
+
+
+def _groups_of(folder: str) -> list[str]:
+    try:
+        with open(os.path.join(folder, _GROUPS), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_GROUPS_CAP).split("\n")
+    except OSError:
+        return []
 
 
 def _is_name(text: str) -> bool:

@@ -8,16 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import cgroup_checks
 import pytest
 
 import house
-from fastness._linux import cgroup, cgroup_probe
+from fastness import runtime
+from fastness._linux import cgroup, cgroup_find, cgroup_probe
 
 FIND = """
+import os
 from fastness._linux import cgroup
-found = cgroup.find("ordinary-1")
+found = cgroup.find(f"ordinary-{os.getpid()}")
 print(type(found).__name__)
 for reason in getattr(found, "reasons", ()):
     print(reason)
@@ -122,3 +125,41 @@ def _readable() -> bool:
         check=False,
     )
     return tried.returncode == 0
+
+
+HOST = """
+import subprocess, sys, time
+open(sys.argv[1] + "/cgroup.procs", "w").write("0")
+from fastness.backends import native_slots
+owner, slots = native_slots.place()
+slot = slots.new("a")
+child = subprocess.Popen(["sleep", "300"], start_new_session=True)
+slot.configure(memory=32 << 20, pids=8, cpus=None)
+slot.attach(child.pid)
+print(child.pid, *slots.roots, flush=True)
+time.sleep(300)
+"""
+
+
+def test_groups_of_a_host_that_was_in_another_group_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder says where they are, for a sweep looks below its own group only."""
+    house.require("control groups")
+    here = cgroup_find.own_places().get("memory")
+    if here is None:
+        pytest.skip("needs a memory hierarchy of version 1")
+    monkeypatch.setenv("FASTNESS_HOME", str(tmp_path))
+    apart = Path(here.folder) / f"apart-{os.getpid()}"
+    apart.mkdir()
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(apart)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert host.stdout is not None
+        guest, *roots = host.stdout.readline().split()
+        assert any(root.startswith(f"{apart}/") for root in roots)
+        host.kill()
+        host.wait()
+        assert runtime.sweep() != []
+        assert [root for root in roots if os.path.exists(root)] == []
+        assert cgroup_checks.is_gone(int(guest))
+    finally:
+        cgroup_checks.stop(host)
+        apart.rmdir()

@@ -17,7 +17,7 @@ from fastness._linux.cgroup_slot import Slot, Slots, SlotUsage, Unusable, end_le
 from fastness._linux.cgroup_v1 import REQUIRED, SlotsV1
 from fastness._linux.cgroup_v2 import IN_CONTAINER, SlotsV2, base_of
 
-__all__ = ["Reason", "Slot", "SlotUsage", "Slots", "Unavailable", "find", "sweep"]
+__all__ = ["Reason", "Slot", "SlotUsage", "Slots", "Unavailable", "end", "find", "sweep"]
 
 
 class Reason:
@@ -154,6 +154,25 @@ def sweep(alive: Callable[[str], bool]) -> list[str]:
             if owner and not os.path.exists(f"{base}/{PREFIX}{owner}{SLOTS}") and _remove(f"{base}/{name}"):
                 removed.add(name)
     return sorted(removed)
+
+
+def end(owner: str, roots: list[str]) -> None:
+    """
+    Remove the groups of an owner that is known to be dead, wherever they are, with what is left in them.
+
+    A sweep looks below our own group, and the owner may have been in another.  What is no group of the owner's by its
+    name is left alone, as is what cannot be removed.
+    """
+    for root in roots:
+        base, _, name = root.rpartition("/")
+        if not owner or owner_of(name, SLOTS) != owner or not os.path.exists(f"{root}/cgroup.procs"):
+            continue
+        try:
+            end_leftovers(root)
+        except OSError:
+            continue
+        if _remove(root):
+            _remove(f"{base}/{PREFIX}{owner}{HOST}")
 
 
 def _end(root: str, owner: str, alive: Callable[[str], bool], known: dict[str, bool]) -> bool:

@@ -12,7 +12,7 @@ import threading
 from fastness._linux import cgroup
 from fastness._linux.cgroup_slot import Slot, Slots, end_leftovers
 from fastness.errors import BackendError, TierUnavailable
-from fastness.runtime import Owner, claim
+from fastness.runtime import Owner, claim, note_groups
 from fastness.tier import Guarantee, ProbeFailure, Tier
 
 _numbers = itertools.count(1)
@@ -34,6 +34,10 @@ def place() -> tuple[Owner, cgroup.Slots | cgroup.Unavailable]:
                 raise BackendError("making this process's folder", error, fix) from error
             found = _places[pid] = (owner, cgroup.find(owner.id))
             if not isinstance(found[1], cgroup.Unavailable):
+                try:
+                    note_groups(owner, found[1].roots)
+                except OSError:
+                    pass  # the folder has gone: a sweep from the same control group finds them without
                 # What is registered last runs first, so this comes before the owner's own end.
                 atexit.register(_leave, pid, owner, found[1])
         return found
