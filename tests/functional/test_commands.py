@@ -259,16 +259,23 @@ def test_output_comes_as_it_is_written(run: Run) -> None:
 
 @pytest.mark.usefixtures("run")
 def test_cancelled(box: fastness.Sandbox, tier: str) -> None:
-    """From another thread, and with the task that waits for it."""
-    timer = threading.Timer(0.3, box.cancel)
-    timer.start()
-    result = box.run(command=["sh", "-c", "echo go; sleep 60"], timeout=60)
+    """From another thread, and with the task that waits for it; the program is not asked but killed at once."""
+    canceller = threading.Thread(target=box.cancel)
+    result = box.run(
+        command=["sh", "-c", "trap 'echo asked' TERM; echo go; while :; do sleep 0.05; done"],
+        timeout=100,
+        limits={"grace_s": 60},
+        on_event=lambda *event: canceller.start(),
+    )
+    canceller.join()
     assert (result.outcome.kind, result.stdout) == (OutcomeKind.CANCELLED, "go\n")
+    assert result.usage.wall_s < 30
 
     async def main() -> None:
         async with fastness.AsyncSandbox(tier=tier) as own:
-            with anyio.move_on_after(0.4) as scope:
-                await own.run(command=["sleep", "60"], timeout=60)
+            with anyio.CancelScope() as scope:
+                command = ["sh", "-c", "echo go; sleep 60"]
+                await own.run(command=command, timeout=60, on_event=lambda *event: scope.cancel())
             assert scope.cancelled_caught
             assert (await own.run(command=["echo", "next"])).stdout == "next\n"
 

@@ -301,13 +301,18 @@ def test_a_deadline_covers_waiting_for_a_place(tier: str) -> None:
     """Who waits for another's guest to end waits no longer than his deadline."""
     with fastness.Sandbox(tier=tier, engines=1, timeout=10) as box:
         box.run("0")
-        other = threading.Thread(target=box.run, args=("import time; time.sleep(1.5)",))
+        begun = threading.Event()
+        code = "print('go', flush=True)\nimport time; time.sleep(60)"
+        options = {"timeout": 60, "on_event": lambda *event: begun.set()}
+        other = threading.Thread(target=box.run, args=(code,), kwargs=options)
         other.start()
-        time.sleep(0.2)
-        began = time.monotonic()
-        assert box.run("1", deadline=0.3).outcome.kind is OutcomeKind.TIMEOUT
-        assert time.monotonic() - began < 1.2
-        other.join()
+        try:
+            assert begun.wait(10)
+            assert box.run("1", deadline=0.3).outcome.kind is OutcomeKind.TIMEOUT
+            assert other.is_alive()
+        finally:
+            box.cancel()
+            other.join()
         assert box.run("6 * 7").value == 42
         all_given_back(backend_of(box))
 

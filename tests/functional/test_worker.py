@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,11 +15,7 @@ from fastness.backends.worker_process import interpreter
 from fastness.runs import OutcomeKind
 from fastness.waiting import ThreadWaiting, drive
 
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[fastness.Sandbox]:
-    with fastness.Sandbox(tier="worker") as made:
-        yield made
+pytestmark = pytest.mark.tiers("worker")
 
 
 def test_a_value_and_output(box: fastness.Sandbox) -> None:
@@ -171,31 +165,36 @@ def test_many_at_once(box: fastness.Sandbox) -> None:
     assert sorted(found) == [0, 2, 4, 6, 8, 10]  # type: ignore[type-var]
 
 
+SLEEPS = "print('go', flush=True)\nimport time; time.sleep(30)"
+
+
 def test_cancelled_from_another_thread(box: fastness.Sandbox) -> None:
-    timer = threading.Timer(0.5, box.cancel)
-    timer.start()
-    result = box.run("import time; time.sleep(30)", timeout=60)
-    assert result.outcome.kind is OutcomeKind.CANCELLED
+    canceller = threading.Thread(target=box.cancel)
+    result = box.run(SLEEPS, timeout=60, on_event=lambda *event: canceller.start())
+    canceller.join()
+    assert (result.outcome.kind, result.stdout) == (OutcomeKind.CANCELLED, "go\n")
     assert result.usage.wall_s < 10
 
 
+@pytest.mark.usefixtures("box")
 def test_closed_while_running() -> None:
     box = fastness.Sandbox(tier="worker")
-    box.run("1")
-    threading.Timer(0.5, box.close).start()
-    began = time.monotonic()
-    result = box.run("import time; time.sleep(30)", timeout=60)
-    assert result.outcome.kind is OutcomeKind.CANCELLED
-    assert time.monotonic() - began < 10
+    closer = threading.Thread(target=box.close)
+    result = box.run(SLEEPS, timeout=60, on_event=lambda *event: closer.start())
+    closer.join()
+    assert (result.outcome.kind, result.stdout) == (OutcomeKind.CANCELLED, "go\n")
+    assert result.usage.wall_s < 10
 
 
+@pytest.mark.usefixtures("box")
 def test_on_an_event_loop() -> None:
     async def main() -> None:
         async with fastness.AsyncSandbox(tier="worker") as box:
             results = await asyncio.gather(*(box.run(f"{n}") for n in range(3)))
             assert [result.value for result in results] == [0, 1, 2]
-            task = asyncio.create_task(box.run("import time; time.sleep(30)", timeout=60))
-            await asyncio.sleep(0.5)
+            begun = asyncio.Event()
+            task = asyncio.create_task(box.run(SLEEPS, timeout=60, on_event=lambda *event: begun.set()))
+            await begun.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -216,6 +215,7 @@ def test_a_callback_that_raises(box: fastness.Sandbox) -> None:
     assert box.run("1").value == 1
 
 
+@pytest.mark.usefixtures("box")
 def test_the_probe_fails_where_the_firewall_is_off() -> None:
     """The probe tries what the firewall refuses, so without one the tier is not served."""
     backend = WorkerBackend(waiting=ThreadWaiting(), firewall=False, ready=0)

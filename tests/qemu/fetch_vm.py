@@ -85,7 +85,7 @@ def fetch() -> None:
         return
     target = cache() / "root"
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="qemu-debs-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"fastness-debs-{os.getpid()}-") as folder:
         subprocess.run(["apt-get", "download", *_wanted()], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         for package in sorted(Path(folder).glob("*.deb")):
             subprocess.run(["dpkg", "-x", str(package), str(target)], check=True)

@@ -154,7 +154,7 @@ def _add_compiled(archive: Archive, source: Path, name: str) -> None:
 
     Nothing in there has a time, so what was compiled is not to be compared with its source.
     """
-    with tempfile.TemporaryDirectory(prefix="vm-library-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"fastness-vm-{os.getpid()}-") as scratch:
         copy = Path(scratch) / "copy"
         shutil.copytree(source, copy, ignore=shutil.ignore_patterns(*_LEFT_OUT, "__pycache__", f"{_LEFT_OUT_PREFIX}*"))
         compiling = [str(PYTHON), "-m", "compileall", "-q", "-s", str(copy), "-p", f"/{name}"]
@@ -296,7 +296,7 @@ def run_in_vm(
     """
     mark = f"vm-{secrets.token_hex(8)}"
     begin = _BEGIN.replace("@MARK@", mark).replace("@SETUP@", setup).replace("@MODULES@", _loading(modules))
-    with tempfile.TemporaryDirectory(prefix="vm-run-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"fastness-vm-{os.getpid()}-") as scratch:
         initrd = Path(scratch) / "initrd"
         with initrd.open("wb") as out:
             out.write(_base())

@@ -379,7 +379,8 @@ def killed_host(owner: str) -> Iterator[int]:
         "from fastness._linux import cgroup\n"
         f"slots = cgroup.find({owner!r})\n"
         "slot = slots.new('a')\n"
-        "child = subprocess.Popen(['sleep', '300'], start_new_session=True)\n"
+        "live = 'import time; time.sleep(300)  # from fastness.tests'\n"
+        "child = subprocess.Popen([sys.executable, '-I', '-S', '-c', live], start_new_session=True)\n"
         "slot.configure(memory=32 << 20, pids=8, cpus=None)\n"
         "slot.attach(child.pid)\n"
         "print(child.pid, flush=True)\n"
@@ -403,29 +404,31 @@ def killed_host(owner: str) -> Iterator[int]:
 
 def a_dead_owners_slots_are_swept(slots: Slots) -> None:
     """A host that was killed leaves slots and a process; ``sweep`` ends and removes them, and no one else's."""
-    with killed_host("swept-1") as guest, a_slot(slots) as slot:
+    owner = f"swept-1-{os.getpid()}"
+    with killed_host(owner) as guest, a_slot(slots) as slot:
         slot.configure(memory=MEMORY, pids=8, cpus=None)
         ours = start(slot, "import time\ntime.sleep(60)\n")
         try:
             # Nobody has to know that it is dead: nobody holds its groups.
-            assert "fastness-swept-1-slots" in cgroup.sweep(lambda owner: True)
+            assert f"fastness-{owner}-slots" in cgroup.sweep(lambda owner: True)
             assert is_gone(guest)
             assert ours.poll() is None
-            assert "fastness-swept-1-slots" not in cgroup.sweep(lambda owner: True)
+            assert f"fastness-{owner}-slots" not in cgroup.sweep(lambda owner: True)
         finally:
             stop(ours)
 
 
 def an_owner_known_to_be_dead_is_swept_though_its_groups_are_held(slots: Slots) -> None:
     """A child that a host forked may outlive it and go on holding its groups."""
-    with killed_host("swept-2") as guest:
-        roots = [f"{os.path.dirname(root)}/fastness-swept-2-slots" for root in slots.roots]
+    owner = f"swept-2-{os.getpid()}"
+    with killed_host(owner) as guest:
+        roots = [f"{os.path.dirname(root)}/fastness-{owner}-slots" for root in slots.roots]
         holds = [cgroup_held.take(root) for root in roots]
         try:
             assert min(holds) >= 0
-            assert "fastness-swept-2-slots" not in cgroup.sweep(lambda owner: True)
+            assert f"fastness-{owner}-slots" not in cgroup.sweep(lambda owner: True)
             assert not is_gone(guest)
-            assert "fastness-swept-2-slots" in cgroup.sweep(lambda owner: owner != "swept-2")
+            assert f"fastness-{owner}-slots" in cgroup.sweep(lambda name: name != owner)
             assert is_gone(guest)
         finally:
             for held in holds:

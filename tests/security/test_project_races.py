@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,9 +16,9 @@ import pytest
 from fastness._linux import beneath
 from fastness.errors import ApplyRefused, BackendError, StagingError
 from fastness.runner.apply import apply, recover
-from fastness.runner.collect import collect
+from fastness.runner.collect import Collected, collect
 from fastness.runner.filling import fill
-from fastness.runner.project import snapshot
+from fastness.runner.project import Project, snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -45,39 +46,40 @@ class Arena:
             (folder / "name").write_bytes(content)
         self._other = base / "other"
         self._other.symlink_to(self.outside)
-        self._stop = threading.Event()
-        self._swapper = threading.Thread(target=self._swap)
 
-    def _swap(self) -> None:
+    def _swap(self, stop: threading.Event) -> None:
         top, base = os.open(self.top, os.O_RDONLY), os.open(self.base, os.O_RDONLY)
-        while not self._stop.is_set():
+        while not stop.is_set():
             beneath.rename(top, "dir", base, "other", beneath.RENAME_EXCHANGE)
         os.close(top)
         os.close(base)
 
     @contextlib.contextmanager
-    def swapping(self) -> Iterator[Iterator[int]]:
-        """A loop of two seconds while the folder swaps."""
+    def swapping(self, seconds: float = SECONDS) -> Iterator[Iterator[int]]:
+        """A loop of two seconds, or as many as are asked for, while the folder swaps."""
+        stop = threading.Event()
+        swapper = threading.Thread(target=self._swap, args=(stop,))
 
         def rounds() -> Iterator[int]:
-            ends = time.monotonic() + SECONDS
+            ends = time.monotonic() + seconds
             count = 0
             while time.monotonic() < ends:
                 yield count
                 count += 1
 
-        self._swapper.start()
+        swapper.start()
         try:
             yield rounds()
         finally:
-            self._stop.set()
-            self._swapper.join()
+            stop.set()
+            swapper.join()
 
     def settle(self) -> None:
-        """Have the folder where it began."""
+        """Have the folder, and the link, where they began."""
         if (self.top / "dir").is_symlink():
             (self.top / "dir").rename(self.base / "link")
             self._other.rename(self.top / "dir")
+            (self.base / "link").rename(self._other)
 
 
 @pytest.fixture
@@ -157,30 +159,46 @@ def test_rights_of_what_lies_outside_stay(arena: Arena) -> None:
 
 @pytest.mark.usefixtures("walk")
 def test_nothing_outside_is_written(arena: Arena) -> None:
-    """Applying into a folder that becomes a link is refused, or goes into the folder."""
+    """Applying into a folder that becomes a link is refused, or goes into the folder, whole."""
+    ends: Counter[str] = Counter()
+    over = time.monotonic() + SECONDS
+    while time.monotonic() < over:
+        project, found = _changed(arena)
+        applied = False
+        with arena.swapping(over - time.monotonic()) as rounds:
+            for _ in rounds:
+                ended = _attempt(lambda project=project, found=found: apply(project, found, arena.top))
+                ends[ended] += 1
+                assert sorted(path.name for path in arena.outside.iterdir()) == ["name"]
+                assert (arena.outside / "name").read_bytes() == SECRET
+                if applied := ended == "applied":
+                    break
+        arena.settle()
+        assert recover(arena.top) == []
+        left = {path.name: path.read_bytes() for path in (arena.top / "dir").iterdir()}
+        assert left == ({"name": b"guest", "new": b"guest"} if applied else {"name": b"inside"})
+    # Some came through and some did not, or the folder was not swapped under any of them.
+    assert ends.total() > 3, ends
+    assert ends["refused"] + ends["failed"], ends
+
+
+def _changed(arena: Arena) -> tuple[Project, Collected]:
+    """The project as it began, and a change of a file and a new one to it."""
+    shutil.rmtree(arena.top / "dir")
+    (arena.top / "dir").mkdir()
+    (arena.top / "dir/name").write_bytes(b"inside")
     work = arena.base / "work"
+    shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     descriptor = os.open(work, os.O_RDONLY)
-    project = snapshot(arena.top, max_bytes=1 << 20, max_files=100)
-    fill(project, descriptor)
-    (work / "dir/name").write_bytes(b"guest")
-    (work / "dir/new").write_bytes(b"guest")
-    found = collect(descriptor, project, max_bytes=1 << 20, max_files=100)
-    os.close(descriptor)
-    ends: dict[str, int] = {}
-    with arena.swapping() as rounds:
-        for _ in rounds:
-            ended = _attempt(lambda: apply(project, found, arena.top))
-            ends[ended] = ends.get(ended, 0) + 1
-            assert sorted(path.name for path in arena.outside.iterdir()) == ["name"]
-            assert (arena.outside / "name").read_bytes() == SECRET
-            if ended == "applied":
-                break
-    assert ends
-    arena.settle()
-    assert recover(arena.top) == []
-    left = {path.name: path.read_bytes() for path in (arena.top / "dir").iterdir()}
-    assert left == ({"name": b"guest", "new": b"guest"} if "applied" in ends else {"name": b"inside"})
+    try:
+        project = snapshot(arena.top, max_bytes=1 << 20, max_files=100)
+        fill(project, descriptor)
+        (work / "dir/name").write_bytes(b"guest")
+        (work / "dir/new").write_bytes(b"guest")
+        return project, collect(descriptor, project, max_bytes=1 << 20, max_files=100)
+    finally:
+        os.close(descriptor)
 
 
 def _attempt(function: Callable[[], object]) -> str:

@@ -62,7 +62,7 @@ if os.fork() == 0:
     os.execv(sys.executable, [sys.executable, "-c", "import os, sys, time\\nwhile True:\\n  time.sleep(0.005)\\n  if os.fork():\\n    os._exit(0)\\n  os.setsid()", MARK])
 """,
 }
-PREFIX = "import os, signal, subprocess, sys, time\nLIVE = 'import time; time.sleep(300)'\nMARK = {mark!r}\n"
+PREFIX = "import os, signal, subprocess, sys, time\nLIVE = 'import time; time.sleep(300)  # from fastness.tests'\nMARK = {mark!r}\n"
 ENDS = {
     "returns": "",
     "raises": "1 / 0\n",
@@ -109,7 +109,7 @@ def gone_within(mark: str, seconds: float) -> bool:
 @pytest.mark.parametrize("leaver", LEAVERS)
 def test_after_a_run_nothing_of_it_lives(leaver: str, backend: WorkerBackend, mark: str) -> None:
     """When the result is there, all that the run has started has ended."""
-    report = run(backend, PREFIX.format(mark=mark) + LEAVERS[leaver])
+    report = run(backend, PREFIX.format(mark=mark) + LEAVERS[leaver], wall_s=20.0)
     assert living(mark) == []
     assert report.outcome.kind is OutcomeKind.OK, report
 

@@ -100,7 +100,7 @@ def test_a_folder_fails_the_run(inner: pytest.Pytester, tmp_path: Path) -> None:
 def test_a_control_group_fails_the_run(inner: pytest.Pytester) -> None:
     """A group that nobody holds any more fails the run, and is removed once it was told."""
     house.require("control groups")
-    name = f"fastness-tests-{os.getpid()}-slots"
+    name = f"fastness-left-{os.getpid()}-slots"
     inner.makepyfile(
         f"""
         import os

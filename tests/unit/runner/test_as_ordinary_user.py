@@ -22,7 +22,7 @@ def test_projects_as_an_ordinary_user() -> None:
         pytest.skip("this run is an ordinary user's already")
     if shutil.which("setpriv") is None:
         pytest.skip("setpriv is not there")
-    base = Path(tempfile.mkdtemp(prefix="ordinary-user-"))
+    base = Path(tempfile.mkdtemp(prefix=f"fastness-ordinary-{os.getpid()}-"))
     try:
         base.chmod(0o700)
         os.chown(base, 65534, 65534)

@@ -29,7 +29,7 @@ _TREES = st.dictionaries(_PATHS, _FILES | _LINKS, max_size=8)
 
 @contextmanager
 def fresh() -> Iterator[Copy]:
-    base = Path(tempfile.mkdtemp(prefix="tree-properties-"))
+    base = Path(tempfile.mkdtemp(prefix=f"fastness-tree-{os.getpid()}-"))
     before = os.environ.get("FASTNESS_HOME")
     os.environ["FASTNESS_HOME"] = str(base / "home")
     (base / "home").mkdir(mode=0o700)
