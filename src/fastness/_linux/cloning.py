@@ -33,7 +33,7 @@ _kept.syscall.argtypes = [C.c_long] * 6
 
 #: The folder of this process's threads, where the kernel does not answer otherwise; the lowest number that it may have.
 _threads = [-1]
-_THREADS_FROM = 60
+_THREADS_FROM = 128
 
 
 def thread_address() -> int:

@@ -87,6 +87,7 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
         os.chdir("/work")
     else:
         os.chdir(request["work"])
+        # Both are closed below, with all that is not kept.
         greet(TALK, os.pidfd_open(os.getpid()), os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         born.greeted = True
     kept = 0 if ruleset is None else _writable(born, ruleset)
@@ -115,14 +116,14 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
 
 
 def greet(talk: int, process: int, work: int) -> None:
-    """Give the caller the process and the work folder of a guest, and close both.  Raises OSError if it is gone."""
+    """Give the caller the process and the work folder of a guest.  Raises OSError if it is gone."""
+    # Told what it is, or to make this object would ask the kernel three times.
+    conversation = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, talk)
     try:
-        with socket.socket(fileno=os.dup(talk)) as conversation:
-            rights = array.array("i", [process, work])
-            conversation.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        rights = array.array("i", [process, work])
+        conversation.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
     finally:
-        os.close(process)
-        os.close(work)
+        conversation.detach()
 
 
 def ask_mother(mothers: socket.socket, request: dict[str, Any], mapped: bool, fds: tuple[int, int, int]) -> None:

@@ -46,13 +46,17 @@ def main() -> Callable[[], None]:
 
     Returns only in a guest: what it returns runs the guest, from a frame that holds nothing of what came before.
     """
+    # Before the first word: a caller that is killed now may have left a copy of the socket in a child of its own.
+    parent = os.getppid()
+    privileges.die_with_parent(parent)
     os.chdir("/")
     control = socket.socket(fileno=int(sys.argv[1]))
     config, _ = datagrams.receive(control)
     if config is None:
         os._exit(0)
+    if config["parent"] != parent:
+        os._exit(0)
     os.umask(0o022)
-    privileges.die_with_parent(config["parent"])
     try:
         _allow_descriptors()
         return _isolated(control, config) if config["tier"] == "isolated" else _confined(control, config)

@@ -68,17 +68,14 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
             return
         process, answer, talk = fds
         uid, files, size, mapped = box.WANTED.unpack(message)
+        held = [process, answer, talk]
         # A guest may have been killed, and its caller be gone: that ends nobody else's guests.
         try:
-            try:
-                if mapped:
-                    _map(proc, process, uid)
-                work = _mount(process, own, uid, files, size, command=command)
-            except OSError:
-                os.close(process)
-                raise
+            if mapped:
+                _map(proc, process, uid)
+            held.append(_mount(process, own, uid, files, size, command=command))
             # Before the guest goes on, or its own first word might be the first that the caller hears.
-            box.greet(talk, process, work)
+            box.greet(talk, process, held[-1])
             said = b"+"
         except OSError as error:
             said = str(error).encode()[:400]
@@ -86,8 +83,8 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
             os.write(answer, said)
         except OSError:
             pass  # the guest has ended and hears nothing
-        os.close(answer)
-        os.close(talk)
+        for fd in held:
+            os.close(fd)
 
 
 def _map(proc: int, process: int, uid: int) -> None:

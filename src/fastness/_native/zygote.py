@@ -8,6 +8,7 @@ It holds no secret and no data of any run, has one thread, and ends with its cal
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gc
 import os
@@ -19,7 +20,15 @@ import sys
 import types
 
 from fastness._linux import cloning, landlock, privileges, profiles, seccomp
-from fastness._linux.syscalls import CLONE_NEWIPC, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, MACHINE
+from fastness._linux.syscalls import (
+    CLONE_NEWIPC,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    MACHINE,
+    PR_SET_CHILD_SUBREAPER,
+    prctl,
+)
 from fastness._native import box, datagrams
 
 TYPE_CHECKING = False
@@ -35,8 +44,8 @@ _CAP_SYS_ADMIN = 21
 _CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
 
 
-#: The lowest number of the zygote's own descriptors.
-_OWN = 60
+#: The lowest number of the zygote's own descriptors; below are the folders that guests may read.
+_OWN = 128
 _RLIMIT_SIGPENDING = 11
 #: Signals that may wait for a guest; the kernel counts them for the user, who may be the caller.
 _SIGNALS = 256
@@ -107,8 +116,8 @@ class _Zygote:
         self.own_users = own_users
         self.boot: Any = None
         self.importing = ""
-        #: The first preloaded module after which there was a second thread.
-        self.threaded = ""
+        #: The first preloaded module after which there was a second thread, and the first after which a child.
+        self.threaded = self.forked = ""
         self.pid = os.getpid()
         self.isolated = config["tier"] == "isolated"
         #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
@@ -144,7 +153,12 @@ class _Zygote:
             # The variant whose refusals give way to those of a guest's own filter, or a guest's would not be recorded.
             # A zygote of programs imports nothing that is not ours, and its guests mount their own /proc.
             seccomp.install(profiles.program(MACHINE, config["zygote_profile"] + "_notify"))
+        # Whatever is started while packages are imported stays below this process.
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._interpreter()
+        if _has_children():
+            self.importing = self.forked
+            raise RuntimeError("it started a process, which nobody would end")
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -171,6 +185,9 @@ class _Zygote:
         self.control.close()
         self.control = socket.socket(fileno=high)
         null = os.open("/dev/null", os.O_RDWR)
+        # Those of the launcher are of the machine's own tree, where times and modes of a device can be changed.
+        for fd in (0, 1):
+            os.dup2(null, fd)
         kept = (null, self.recording, self.mothers or null)
         moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _OWN) for one in kept]
         os.close(null)
@@ -195,7 +212,8 @@ class _Zygote:
             if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= ~landlock.READ_DIR
             # The lowest free number is the next one: all from FOLDERS on were closed.
-            assert fd == box.FOLDERS + len(self.rights)
+            if fd != box.FOLDERS + len(self.rights) or fd >= _OWN:
+                raise OSError(errno.EMFILE, f"more than {_OWN - box.FOLDERS} folders that guests may read")
             self.rights.append(rights)
         for fd in moved:
             os.close(fd)
@@ -221,6 +239,8 @@ class _Zygote:
                 __import__(name)
                 if not self.threaded and not cloning.single_threaded():
                     self.threaded = name
+                if not self.forked and _has_children():
+                    self.forked = name
             self.importing = ""
             datagrams.send(self.control, {"importing": ""})
             self.boot.prepare()
@@ -284,6 +304,15 @@ class _Zygote:
         _, status, usage = os.wait4(pid, 0)
         message = {"exit": name, "status": status, "rss": usage.ru_maxrss, "cpu": usage.ru_utime + usage.ru_stime}
         datagrams.send(self.control, message)
+
+
+def _has_children() -> bool:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _load_boot(sources: dict[str, str]) -> Any:
