@@ -6,12 +6,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import native_hosts
 import pytest
 
 import fastness
 import house
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "functional"))
+
+
+@pytest.fixture(scope="session")
+def callers() -> Iterator[native_hosts.Callers]:
+    """Callers that many tests share: a tier that was proven for one of them need not be proven again."""
+    with native_hosts.callers() as made:
+        yield made
 
 
 @pytest.fixture

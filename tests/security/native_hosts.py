@@ -8,7 +8,6 @@ that comes of the host can hide.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
@@ -17,11 +16,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import house
+from fastness.bench import ordinary
 
 #: A user that no file of this machine belongs to.
 ORDINARY = 64321
@@ -36,49 +37,70 @@ def _paths() -> str:
     return f"{house.SOURCE}:{os.path.dirname(os.path.dirname(msgspec.__file__))}"
 
 
-@functools.cache
-def _ordinary() -> tuple[str, str]:
-    """An interpreter that an ordinary user can start with our dependencies, or why there is none."""
-    if os.geteuid() != 0:
-        return "", "the tests run as an ordinary user already"
-    if shutil.which("setpriv") is None:
-        return "", "there is no setpriv (util-linux)"
-    why = ""
-    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
-        code = f"import sys, msgspec, anyio, platformdirs, fastness; sys.exit(sys.version_info[:2] != {sys.version_info[:2]!r})"
+class _Python:
+    """An interpreter and where it finds our package and what that needs; or why there is none."""
+
+    def __init__(self, path: str = "", paths: str = "", why: str = "") -> None:
+        self.path = path
+        self.paths = paths
+        self.why = why
+
+    def fails(self) -> str:
+        """Why an ordinary user cannot start it, with our dependencies and as this version of Python; empty if it works."""
+        version = f"{sys.version_info[:2]!r}"
+        code = f"import sys, msgspec, anyio, platformdirs, fastness; sys.exit(sys.version_info[:2] != {version})"
+        command = [*_AS_ORDINARY, self.path, "-c", code]
         try:
             done = subprocess.run(
-                [*_AS_ORDINARY, python, "-c", code],
-                check=False,
-                env={"PYTHONPATH": _paths()},
-                capture_output=True,
-                cwd="/",
+                command, check=False, env={"PYTHONPATH": self.paths}, capture_output=True, cwd="/", timeout=60
             )
         except OSError as error:
-            why = str(error)
-            continue
+            return str(error)
         if done.returncode == 0:
-            return python, ""
-        why = done.stderr.decode()[-200:] or f"{python} is another version of Python"
-    return "", f"no interpreter that an ordinary user can start: {why}"
+            return ""
+        return done.stderr.decode()[-200:] or f"{self.path} is another version of Python"
+
+
+def _ordinary(folder: str) -> _Python:
+    """
+    An interpreter that an ordinary user can start with our dependencies.
+
+    Where the checkout or its environment is closed to others it is that of an environment of copies in ``folder``.
+    """
+    if os.geteuid() != 0:
+        return _Python(why="the tests run as an ordinary user already")
+    if shutil.which("setpriv") is None:
+        return _Python(why="there is no setpriv (util-linux)")
+    for path in dict.fromkeys((sys.executable, "/usr/bin/python3")):
+        python = _Python(path, _paths())
+        why = python.fails()
+        if not why:
+            return python
+    interpreter = ordinary._interpreter()
+    if interpreter is not None:
+        python = _Python(ordinary.make_environment(Path(folder, "environment"), interpreter))
+        why = python.fails()
+        if not why:
+            return python
+    return _Python(why=f"no interpreter that an ordinary user can start: {why}")
 
 
 class Caller:
     """Starts programs as one user, with a home of its own."""
 
-    def __init__(self, name: str, folder: str) -> None:
+    def __init__(self, name: str, folder: str, python: _Python) -> None:
         self.name = name
         self.home = os.path.join(folder, name)
         os.mkdir(self.home, 0o700)
-        self.python, self.prefix = sys.executable, []
+        self.python, self.prefix = python.path, []
         if name == "ordinary":
-            self.python, self.prefix = _ordinary()[0], _AS_ORDINARY
+            self.prefix = _AS_ORDINARY
             os.chown(self.home, ORDINARY, ORDINARY)
         self.environment = {
             "PATH": "/usr/bin:/bin",
             "HOME": self.home,
             "FASTNESS_HOME": os.path.join(self.home, "fastness"),
-            "PYTHONPATH": _paths(),
+            "PYTHONPATH": python.paths,
             "PYTHONDONTWRITEBYTECODE": "1",
             "LANG": "C.UTF-8",
         }
@@ -104,22 +126,32 @@ class Caller:
         return json.loads(done.stdout.splitlines()[-1])
 
 
+class Callers(dict[str, Caller]):
+    """Callers by name; ``why`` there is no ordinary one, where one cannot be had here."""
+
+    def __init__(self, folder: str) -> None:
+        python = _ordinary(folder)
+        self.why = python.why
+        self["caller"] = Caller("caller", folder, _Python(sys.executable, _paths()))
+        if not self.why:
+            self["ordinary"] = Caller("ordinary", folder, python)
+
+
 @contextmanager
-def callers() -> Iterator[dict[str, Caller]]:
-    """Callers by name, with homes that go at the end; one that cannot be had here is not among them."""
+def callers() -> Iterator[Callers]:
+    """Callers with homes that go at the end."""
     folder = tempfile.mkdtemp(prefix=f"fastness-tests-{os.getpid()}-")
     os.chmod(folder, 0o755)
     try:
-        yield {name: Caller(name, folder) for name in CALLERS if name == "caller" or not _ordinary()[1]}
+        yield Callers(folder)
     finally:
         shutil.rmtree(folder)
 
 
-def find(found: dict[str, Caller], name: str) -> Caller:
+def find(found: Callers, name: str) -> Caller:
     """A caller; skips the test, or fails it where everything must be there, without one."""
     if name not in found:
-        why = _ordinary()[1]
         if house.must_be_there() and os.geteuid() == 0:
-            pytest.fail(why, pytrace=False)
-        pytest.skip(why)
+            pytest.fail(found.why, pytrace=False)
+        pytest.skip(found.why)
     return found[name]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cgroup_checks
+import native_hosts
 import pytest
 
 import house
@@ -18,12 +19,10 @@ from fastness import runtime
 from fastness._linux import cgroup, cgroup_find, cgroup_probe
 
 FIND = """
-import os
+import json, os
 from fastness._linux import cgroup
 found = cgroup.find(f"ordinary-{os.getpid()}")
-print(type(found).__name__)
-for reason in getattr(found, "reasons", ()):
-    print(reason)
+print(json.dumps([type(found).__name__, *map(str, getattr(found, "reasons", ()))]))
 if not hasattr(found, "reasons"):
     found.close()
 """
@@ -86,21 +85,9 @@ def test_a_limit_that_does_not_hold_is_found_out(slots: cgroup.Slots, monkeypatc
     assert cgroup_probe.bite(slots) == ""
 
 
-def test_an_ordinary_user_is_told_why_and_what_to_do() -> None:
+def test_an_ordinary_user_is_told_why_and_what_to_do(callers: native_hosts.Callers) -> None:
     """Where groups belong to root, another user gets one reason for each version, each with its remedy."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
-    became = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    ran = subprocess.run(
-        [*became, sys.executable if _readable() else "/usr/bin/python3", "-c", FIND],
-        env={"PYTHONPATH": str(house.SOURCE), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    kind, *reasons = ran.stdout.splitlines()
+    kind, *reasons = native_hosts.find(callers, "ordinary").run(FIND)
     if kind != "Unavailable":
         assert kind.startswith("Slots")
         return
@@ -111,20 +98,10 @@ def test_an_ordinary_user_is_told_why_and_what_to_do() -> None:
         groups = re.search("for g in (.*); do mkdir", reasons[0])
         assert groups is not None
         assert [folder.split("/")[4] for folder in groups[1].split()] == ["memory", "pids"]
-        assert "chown -R 65534 $g/NAME; echo PID > $g/NAME/cgroup.procs; done" in reasons[0]
+        assert f"chown -R {native_hosts.ORDINARY} $g/NAME; echo PID > $g/NAME/cgroup.procs; done" in reasons[0]
         return
     assert flavours == ["cgroup2", "cgroup1"]
     assert "systemd-run --user --scope -p Delegate=yes -- <command>" in reasons[0]
-
-
-def _readable() -> bool:
-    """Whether every user can start this interpreter."""
-    tried = subprocess.run(
-        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c", ""],
-        capture_output=True,
-        check=False,
-    )
-    return tried.returncode == 0
 
 
 HOST = """

@@ -5,7 +5,6 @@ to get through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import native_hosts
@@ -51,12 +50,6 @@ BEHIND_LANDLOCK = ("signals", "files", "metadata", "network", "environment", "st
 UNCOUNTED = ("limits.disk_without_names",)
 
 
-@pytest.fixture(scope="module")
-def callers() -> Iterator[dict[str, native_hosts.Caller]]:
-    with native_hosts.callers() as found:
-        yield found
-
-
 def judged(told: dict[str, Any]) -> dict[str, list[str]]:
     """What was not held and not skipped, with the reason."""
     assert told.pop("after") == 42
@@ -66,7 +59,7 @@ def judged(told: dict[str, Any]) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", ["confined", "isolated"])
-def test_as_an_ordinary_user(tier: str, callers: dict[str, native_hosts.Caller]) -> None:
+def test_as_an_ordinary_user(tier: str, callers: native_hosts.Callers) -> None:
     """No attack needs a sandbox of root's to be held."""
     house.require(f"{tier} tier")
     told = native_hosts.find(callers, "ordinary").run(ATTACKING, {"tier": tier}, timeout=240)
@@ -79,7 +72,7 @@ def test_as_an_ordinary_user(tier: str, callers: dict[str, native_hosts.Caller])
 # Namespaces stand before the rules that ABI 5 adds to ABI 2, so in `isolated` the one shows what the other does.
 @pytest.mark.parametrize(("tier", "abi"), [("confined", 2), ("confined", 5), ("isolated", 2)])
 @pytest.mark.parametrize("name", native_hosts.CALLERS)
-def test_behind_an_older_landlock(name: str, tier: str, abi: int, callers: dict[str, native_hosts.Caller]) -> None:
+def test_behind_an_older_landlock(name: str, tier: str, abi: int, callers: native_hosts.Callers) -> None:
     """Without scopes, and without rules for truncation and ports, the other walls hold alone."""
     house.require(f"{tier} tier")
     wanted = {"tier": tier, "abi": abi, "only": BEHIND_LANDLOCK}
@@ -99,7 +92,7 @@ def test_all_that_a_confined_guest_writes_is_counted(identity: str) -> None:
     assert outcome.verdict is Verdict.HELD, outcome.detail
 
 
-def test_folders_that_cannot_be_listed_are_counted(callers: dict[str, native_hosts.Caller]) -> None:
+def test_folders_that_cannot_be_listed_are_counted(callers: native_hosts.Callers) -> None:
     """A guest of an ordinary user's is that user, whom the mode of a folder keeps out as well."""
     house.require("confined tier")
     wanted = {"tier": "confined", "only": ["limits.disk_out_of_sight"], "disk": True}

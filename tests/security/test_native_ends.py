@@ -33,7 +33,8 @@ WATCHER_WITHOUT_SWEEP = native_programs.WATCHER.replace("runtime.sweep()", "")
 
 
 @pytest.fixture(scope="module")
-def found() -> Iterator[dict[str, native_hosts.Caller]]:
+def found() -> Iterator[native_hosts.Callers]:
+    """Callers with homes of their own: what is in these is counted."""
     house.require("confined tier")
     with native_hosts.callers() as made:
         yield made
@@ -58,9 +59,7 @@ def killed(caller: native_hosts.Caller, tier: str, state: str, **more: Any) -> d
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", ["confined", "isolated"])
 @pytest.mark.parametrize(("state", "caller"), KILLED)
-def test_a_killed_host_leaves_nothing(
-    state: str, tier: str, caller: str, found: dict[str, native_hosts.Caller]
-) -> None:
+def test_a_killed_host_leaves_nothing(state: str, tier: str, caller: str, found: native_hosts.Callers) -> None:
     """Kill -9 in the middle of each step: the kernel ends what the host can no longer end, and a sweep the rest."""
     house.require(f"{tier} tier")
     told = killed(native_hosts.find(found, caller), tier, state)
@@ -71,7 +70,7 @@ def test_a_killed_host_leaves_nothing(
     assert told["owners"] == 1
 
 
-def test_a_killed_host_leaves_no_program(found: dict[str, native_hosts.Caller]) -> None:
+def test_a_killed_host_leaves_no_program(found: native_hosts.Callers) -> None:
     """Grandchildren with sessions of their own, and a shell that ignores being asked to end, go with their host."""
     house.require("isolated tier")
     house.require("control groups")
@@ -80,7 +79,7 @@ def test_a_killed_host_leaves_no_program(found: dict[str, native_hosts.Caller]) 
 
 
 @pytest.mark.parametrize("caller", native_hosts.CALLERS)
-def test_the_next_start_finds_all_as_it_was(caller: str, found: dict[str, native_hosts.Caller]) -> None:
+def test_the_next_start_finds_all_as_it_was(caller: str, found: native_hosts.Callers) -> None:
     """The next host removes what a killed one left, its control groups and its folder, and leaves nothing itself."""
     start = "import json, sys, fastness\nwith fastness.Sandbox(tier=json.loads(sys.argv[1])) as box: print(box.run('6 * 7').value)"
     one = native_hosts.find(found, caller)
@@ -97,7 +96,7 @@ def test_the_next_start_finds_all_as_it_was(caller: str, found: dict[str, native
 
 
 @pytest.mark.slow
-def test_doctor_sweeps_what_a_killed_host_left(found: dict[str, native_hosts.Caller]) -> None:
+def test_doctor_sweeps_what_a_killed_host_left(found: native_hosts.Callers) -> None:
     """``fastness doctor --sweep`` says how many dead processes it cleared up after, and then there are none."""
     one = native_hosts.find(found, "caller")
     groups = with_groups(one)
@@ -137,7 +136,7 @@ def stressed(one: native_hosts.Caller, tier: str, runs: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("caller", native_hosts.CALLERS)
 @pytest.mark.parametrize("tier", ["confined", "isolated"])
-def test_processes_killed_at_random(tier: str, caller: str, found: dict[str, native_hosts.Caller]) -> None:
+def test_processes_killed_at_random(tier: str, caller: str, found: native_hosts.Callers) -> None:
     """Guests, zygotes, launchers and mothers that are killed take runs with them, and never more than that."""
     house.require(f"{tier} tier")
     stressed(native_hosts.find(found, caller), tier, 60)
@@ -146,7 +145,7 @@ def test_processes_killed_at_random(tier: str, caller: str, found: dict[str, nat
 @pytest.mark.long
 @pytest.mark.parametrize("caller", native_hosts.CALLERS)
 @pytest.mark.parametrize("tier", ["confined", "isolated"])
-def test_many_processes_killed_at_random(tier: str, caller: str, found: dict[str, native_hosts.Caller]) -> None:
+def test_many_processes_killed_at_random(tier: str, caller: str, found: native_hosts.Callers) -> None:
     """As above, for long enough to show what grows slowly."""
     house.require(f"{tier} tier")
     stressed(native_hosts.find(found, caller), tier, 500)
@@ -155,7 +154,7 @@ def test_many_processes_killed_at_random(tier: str, caller: str, found: dict[str
 @pytest.mark.long
 @pytest.mark.parametrize("caller", native_hosts.CALLERS)
 @pytest.mark.parametrize("tier", ["confined", "isolated"])
-def test_hosts_killed_at_random(tier: str, caller: str, found: dict[str, native_hosts.Caller]) -> None:
+def test_hosts_killed_at_random(tier: str, caller: str, found: native_hosts.Callers) -> None:
     """A host with guests that wait, come and go is killed at any moment of that."""
     house.require(f"{tier} tier")
     one = native_hosts.find(found, caller)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 
 import native_hosts
 import pytest
@@ -30,20 +29,19 @@ sys.exit(main(["exec", "--", "/bin/echo", "it", "ran"]))
 
 
 @pytest.fixture(scope="module")
-def found() -> Iterator[dict[str, native_hosts.Caller]]:
+def found(callers: native_hosts.Callers) -> native_hosts.Callers:
     house.require("isolated tier")
-    with native_hosts.callers() as made:
-        yield made
+    return callers
 
 
-def test_whoever_has_groups_is_told_how_programs_are_capped(found: dict[str, native_hosts.Caller]) -> None:
+def test_whoever_has_groups_is_told_how_programs_are_capped(found: native_hosts.Callers) -> None:
     house.require("control groups")
     holds, notes, _ = found["caller"].run(DOCTOR)
     assert holds
     assert notes[0].startswith("programs (command=, fastness exec) can be run here; what caps a run's processes")
 
 
-def test_the_fix_that_is_told_lets_programs_run(found: dict[str, native_hosts.Caller]) -> None:
+def test_the_fix_that_is_told_lets_programs_run(found: native_hosts.Callers) -> None:
     """Doctor's commands, as root, are all that it takes; the refusal of a program tells the same ones."""
     one = native_hosts.find(found, "ordinary")
     holds, (note,), (shown,) = one.run(DOCTOR)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 
 import native_hosts
 import pytest
@@ -57,21 +56,20 @@ print(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
-def found() -> Iterator[dict[str, native_hosts.Caller]]:
+def found(callers: native_hosts.Callers) -> native_hosts.Callers:
     house.require("isolated tier")
-    with native_hosts.callers() as made:
-        yield made
+    return callers
 
 
 @pytest.mark.parametrize("caller", native_hosts.CALLERS)
-def test_threads_are_counted_for_each_guest(caller: str, found: dict[str, native_hosts.Caller]) -> None:
+def test_threads_are_counted_for_each_guest(caller: str, found: native_hosts.Callers) -> None:
     """A guest's limit is its own: neither its siblings nor the caller's other processes count."""
     one = native_hosts.find(found, caller)
     assert one.run(TOGETHER) == [23, 23, 23]
 
 
 @pytest.mark.parametrize("caller", native_hosts.CALLERS)
-def test_nothing_is_set_up(caller: str, found: dict[str, native_hosts.Caller]) -> None:
+def test_nothing_is_set_up(caller: str, found: native_hosts.Callers) -> None:
     """Without FASTNESS_HOME and a session's folder both tiers work, and say nothing on the way."""
     one = native_hosts.find(found, caller)
     temporary = os.path.join(one.home, "temporary")
@@ -82,10 +80,12 @@ def test_nothing_is_set_up(caller: str, found: dict[str, native_hosts.Caller]) -
     if caller == "caller":
         # The caller may have one already, and what is in it is not ours to remove.
         folders["XDG_RUNTIME_DIR"] = temporary
-    told = one.run(PLAIN, env=folders)
+    try:
+        told = one.run(PLAIN, env=folders)
+    finally:
+        for folder in (f"/tmp/runtime-{native_hosts.ORDINARY}/fastness", f"/run/user/{native_hosts.ORDINARY}/fastness"):
+            # This user is nobody's but ours.
+            shutil.rmtree(folder, ignore_errors=True)
+        if os.path.isdir(f"/tmp/runtime-{native_hosts.ORDINARY}"):
+            os.rmdir(f"/tmp/runtime-{native_hosts.ORDINARY}")
     assert told == {"confined": ["ok", "abab", 42], "isolated": ["ok", "abab", 42]}
-    for folder in (f"/tmp/runtime-{native_hosts.ORDINARY}/fastness", f"/run/user/{native_hosts.ORDINARY}/fastness"):
-        # This user is nobody's but ours.
-        shutil.rmtree(folder, ignore_errors=True)
-    if os.path.isdir(f"/tmp/runtime-{native_hosts.ORDINARY}"):
-        os.rmdir(f"/tmp/runtime-{native_hosts.ORDINARY}")
