@@ -21,9 +21,12 @@ WAT = """
 """
 #: Says what the runtime has needed once the module has run.
 _GRANTS = """
-import atexit, resource
+import atexit
 
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():
+    # Not getrusage: that counts what the process was before it became this program.
+    return int(next(line for line in open('/proc/self/status') if line.startswith('VmHWM:')).split()[1])
+
 before = peak()
 atexit.register(lambda: print('ALLOCATED' if peak() - before > 100 << 10 else 'little'))
 """
