@@ -57,12 +57,14 @@ def configuration(preload: tuple[str, ...], packages: tuple[str, ...], firewall:
     folder = importlib.resources.files("fastness.guest")
     standard = native_config._standard_library()
     sources = native_config.sources() | {"_fastness_firewall": folder.joinpath("firewall.py").read_text("utf-8")}
+    # The firewall loads no extension module by a way that has a link on it.
+    searched = [os.path.realpath(path) for path in (*standard, *packages)]
     config = {
         "main": folder.joinpath("worker.py").read_text("utf-8"),
         "sources": sources,
-        "sys_path": [*standard, *packages],
+        "sys_path": searched,
         # Where extension modules may come from.
-        "folders": [*standard, *packages],
+        "folders": searched,
         "preload": list(preload),
         "firewall": firewall,
     }

@@ -5,14 +5,17 @@ A hook cannot be taken off again (``sys.addaudithook``, PEP 578).  It is mediati
 runs it and the code that it judges.  What no event is raised for is taken out of the modules instead.
 
 The hook itself is one function that uses nothing which user code can change: no global name, no function written in
-Python, only values that were bound when it was made.  An exception shows its frame, and through it its variables, so
-the one power that it holds is dropped before anything is raised.
+Python, only values that were bound when it was made, and the function is a copy that no name leads to.  It asks objects
+of user code nothing: types are compared by identity, and what is of no plain type is copied by functions of the
+interpreter's own, or refused.  An exception shows its frame, and through it its variables, so the one power that it
+holds is dropped before anything is raised.
 """
 
 from __future__ import annotations
 
 import _imp
 import _signal  # type: ignore[import-not-found]  # the part of `signal` that is built in
+import builtins
 import functools
 import os
 import posix
@@ -32,6 +35,15 @@ _SILENT = (
     "sched_setaffinity", "setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid",
     "setgroups", "initgroups", "setpgid", "tcsetpgrp", "login_tty",
 )  # fmt: skip
+
+#: Modules of native code that are refused by the last part of their names: they start processes, call or load native
+#: code, lead to other interpreters, or open files without an event.
+_NATIVE = frozenset((
+    "_posixsubprocess", "_ctypes", "_ctypes_test", "_cffi_backend", "_tkinter", "_testcapi", "_testinternalcapi",
+    "_testlimitedcapi", "_testbuffer", "_testmultiphase", "_testclinic", "_testsinglephase", "_testimportmultiple",
+    "_testexternalinspection", "_remote_debugging", "_xxsubinterpreters", "_xxinterpchannels", "_interpreters",
+    "_interpchannels", "_interpqueues", "_xxtestfuzz", "nis", "readline",
+))  # fmt: skip
 
 _told: dict[tuple[str, str], int] = {}
 _dropped = [0]
@@ -54,8 +66,8 @@ def _teller(now: Callable[[str, str], None]) -> Callable[[str, object], None]:
         if type(target) is bytes:
             target = target.decode("utf-8", "backslashreplace")
         # No method of user code is called for this: what is of no exact type of these is left out.
-        if type(target) in (tuple, list):
-            target = " ".join(str(item) for item in target[:32] if type(item) in (str, int))
+        if type(target) is tuple or type(target) is list:
+            target = " ".join(str(item) for item in target[:32] if type(item) is str or type(item) is int)
         text = target if type(target) is str else str(target) if type(target) is int else ""
         shown = text[:200].encode("utf-8", "backslashreplace").decode()[:256]
         key = (operation[:64], shown)
@@ -75,8 +87,9 @@ def _hook(
 ) -> None:
     # Only what is in the arguments, and constants: see the module's text.
     if event not in {
-        "import", "open", "fastness.create_builtin", "fastness.refuse", "os.system", "os.exec", "os.fork", "os.forkpty",
-        "os.posix_spawn", "os.spawn", "os.kill", "os.killpg", "os.putenv", "pty.spawn", "subprocess.Popen",
+        "import", "open", "os.listdir", "os.scandir", "fastness.create_builtin", "fastness.refuse",
+        "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.kill", "os.killpg",
+        "os.putenv", "pty.spawn", "subprocess.Popen",
         "socket.__new__", "socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo",
         "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo", "socket.sethostname",
         "ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.call_function", "ctypes.cdata",
@@ -85,8 +98,9 @@ def _hook(
         "ctypes.memoryview_at",
         "sqlite3.enable_load_extension", "sqlite3.load_extension", "fcntl.fcntl", "fcntl.ioctl",
         "gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys._current_exceptions",
-        "cpython.PyInterpreterState_New", "cpython.remote_debugger_script", "sys.remote_exec",
-        "resource.setrlimit", "resource.prlimit", "syslog.openlog", "syslog.syslog", "signal.pthread_kill",
+        "cpython.PyInterpreterState_New", "cpython.PyInterpreterState_Clear", "cpython.remote_debugger_script",
+        "sys.remote_exec", "resource.setrlimit", "resource.prlimit", "syslog.openlog", "syslog.syslog",
+        "signal.pthread_kill",
     }:  # fmt: skip
         return
     (
@@ -97,8 +111,8 @@ def _hook(
         text,
         data,
         number,
-        names,
-        append,
+        extend,
+        each,
         look,
         status,
         real,
@@ -106,24 +120,26 @@ def _hook(
         failed,
         space,
         any_error,
+        joined,
+        copied,
+        bits,
+        natives,
+        leave,
     ) = tools
     target: Any = ""
     error = kind
     if event == "fastness.create_builtin":
-        name, box = args
-        if plain(name) is text and plain(box) is names and name not in {
-            "posix", "_imp", "_signal", "_posixsubprocess", "_ctypes", "_ctypes_test", "_cffi_backend", "_tkinter",
-            "_testcapi", "_testinternalcapi", "_testlimitedcapi", "_testbuffer", "_testmultiphase", "_testclinic",
-            "_testsinglephase", "_testimportmultiple", "_testexternalinspection", "_remote_debugging",
-            "_xxsubinterpreters", "_xxinterpchannels", "_interpreters", "_interpchannels", "_interpqueues",
-            "_xxtestfuzz", "nis",
-        }:  # fmt: skip
-            try:
-                append(box, build(space(name=name)))
-            except any_error:
-                build = None
-                raise
-            return
+        # Anybody may raise this event, with any arguments.
+        try:
+            name, box = args
+            if plain(name) is text and name not in natives and name not in {"posix", "_imp", "_signal"}:
+                # Making a module may run user code, by an import say, which can look into this frame: it is left
+                # without the power before that is used.
+                extend(box, (each(build, (space(name=name),)), build := None)[0])
+                return
+        except any_error:
+            build = None
+            raise
         build = None
         event, target, error = "import", name, closed
     else:
@@ -131,26 +147,25 @@ def _hook(
         if event == "import":
             name, path = args[0], args[1]
             if plain(name) is not text:
-                name = ""
-            if name.partition(".")[0] not in {"ctypes", "cffi"} and name.rpartition(".")[2] not in {
-                "_posixsubprocess", "_ctypes", "_ctypes_test", "_cffi_backend", "_tkinter", "_testcapi",
-                "_testinternalcapi", "_testlimitedcapi", "_testbuffer", "_testmultiphase", "_testclinic",
-                "_testsinglephase", "_testimportmultiple", "_testexternalinspection", "_remote_debugging",
-                "_xxsubinterpreters", "_xxinterpchannels", "_interpreters", "_interpchannels", "_interpqueues",
-                "_xxtestfuzz", "nis",
-            }:  # fmt: skip
+                # The text of a subclass, as the interpreter will use it.
+                try:
+                    name = joined((name,))
+                except any_error:
+                    name = "ctypes"
+            if name.partition(".")[0] not in {"ctypes", "cffi"} and name.rpartition(".")[2] not in natives:
                 if path is None:
                     return
                 # An extension module is about to be loaded: from where this interpreter's packages were put before
-                # the guest began, and from nowhere else.
+                # the guest began, and from nowhere else.  The interpreter goes the way to it again, so no link may be
+                # on it, which somebody could make lead elsewhere in between.
                 if plain(path) is text:
                     fd = -1
                     try:
                         fd = look(path, 0o12000000)  # O_PATH and O_CLOEXEC
-                        found = real(f"/proc/self/fd/{fd}")
-                        for folder in folders:
-                            if found.startswith(folder) and status(fd).st_ctime_ns < since:
-                                return
+                        if real(f"/proc/self/fd/{fd}") == path:
+                            for folder in folders:
+                                if path.startswith(folder) and status(fd).st_ctime_ns < since:
+                                    return
                     except failed:
                         pass
                     finally:
@@ -158,21 +173,49 @@ def _hook(
                             shut(fd)
                 name = path
             target, error = name, closed
-        elif event == "open":
-            path, flags = args[0], args[2]
+        elif event == "open" or event == "os.listdir" or event == "os.scandir":
+            path = args[0]
             # With O_PATH nothing can be read or written; this hook's own look comes by here again.
-            if plain(path) not in (text, data) or (plain(flags) is number and flags & 0o10000000):
+            if event == "open" and plain(args[2]) is number and args[2] & 0o10000000:
                 return
-            try:
-                fd = look(path, 0o12000000)
-            except failed:
-                return
-            try:
-                found = real(f"/proc/self/fd/{fd}")
-            except failed:
-                return
-            finally:
-                shut(fd)
+            if path is None:
+                path = "."
+            elif plain(path) is not text and plain(path) is not data and plain(path) is not number:
+                # The text of a subclass, as the kernel will see it; a number that is a descriptor; and whatever else
+                # there is might answer otherwise when it is asked again.
+                try:
+                    path = joined((path,))
+                except any_error:
+                    try:
+                        path = copied(path, b"")
+                    except any_error:
+                        try:
+                            path = 0 if event == "open" and bits(path) < 32 else None
+                        except any_error:
+                            path = None
+            if path is None:
+                found = "/proc/0/a path of no plain type"
+            elif plain(path) is number:
+                if event == "open":
+                    return
+                try:
+                    found = real(f"/proc/self/fd/{path}")
+                except failed:
+                    return
+            else:
+                try:
+                    fd = look(path, 0o12000000)
+                except failed as problem:
+                    # Where there is no descriptor to look with, another thread may free one in time for the call.
+                    if problem.errno == 23 or problem.errno == 24:
+                        raise
+                    return
+                try:
+                    found = real(f"/proc/self/fd/{fd}")
+                except failed:
+                    return
+                finally:
+                    shut(fd)
             # What the kernel shows of other processes of this user, their variables and memory among it; and memory
             # that is written through a file is native code that no event tells of.
             if not found.startswith("/proc/"):
@@ -216,6 +259,9 @@ def _hook(
             target = args[1]
         elif event == "signal.pthread_kill":
             return
+        elif event == "cpython.PyInterpreterState_Clear":
+            # The hooks go next, and objects that are still there may have something to say after that.
+            leave(1)
         elif event == "fastness.refuse":
             if length(args) and plain(args[0]) is text:
                 event = args[0]
@@ -293,11 +339,14 @@ def install(folders: list[str], now: Callable[[str, str], None]) -> None:
             raise RuntimeError(f"{name} is loaded already")
     _take_out()
     tools = (
-        PermissionError, ImportError, len, type, str, bytes, int, list, list.append, posix.open, posix.fstat,
-        posix.readlink, posix.close, OSError, types.SimpleNamespace, BaseException,
+        PermissionError, ImportError, len, type, str, bytes, int, list.extend, map, posix.open, posix.fstat,
+        posix.readlink, posix.close, OSError, types.SimpleNamespace, BaseException, "".join, bytes.removeprefix,
+        int.bit_length, _NATIVE, posix._exit,
     )  # fmt: skip
     # A file's time of change comes from a coarser clock than this.
     since = time.time_ns() - 1_000_000_000
     real = tuple(os.path.realpath(folder).rstrip("/") + "/" for folder in folders if os.path.isdir(folder))
-    hook = functools.partial(_hook, _guard_builtins(), _teller(now), since, real, os.getpid(), tools)
+    # Whoever has a function may give it other code; this one is held by the interpreter alone.
+    copy = types.FunctionType(_hook.__code__, {"__builtins__": builtins})
+    hook = functools.partial(copy, _guard_builtins(), _teller(now), since, real, os.getpid(), tools)
     sys.addaudithook(hook)

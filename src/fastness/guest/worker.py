@@ -22,23 +22,27 @@ if TYPE_CHECKING:
 
 _TALK = 3
 _ERROR = 0x49
-#: Modules that the standard library may load in a turn, and that must be here before the firewall judges: it changes
-#: them, or they are made from parts that it refuses.
+#: Whether the host has been greeted, and whether it is being served.
 _begun: list[bool] = []
 _serving: list[bool] = []
+#: Modules that the standard library may load in a turn, and that must be here before the firewall judges: it changes
+#: them, or they are made from parts that it refuses.
 _EARLY = ("subprocess", "signal", "selectors")
 
 
 def main(config: dict[str, Any]) -> None:
     """Become a guest and serve the host until it is done.  Never returns."""
+    # User code may put another in its place.
+    leave = os._exit
     try:
         _serve(config)
     except BaseException as error:  # noqa: BLE001  # whatever it is, the host wants to know
         if not _serving:
             _refuse("start", error)
     finally:
-        # An interpreter that ends in its usual way drops its hooks before the last of its objects.
-        os._exit(1)
+        # An interpreter that ends in its usual way drops its hooks before the last of its objects; where user code
+        # prevents this end too, the firewall's hook ends the process in time.
+        leave(1)
 
 
 def _serve(config: dict[str, Any]) -> None:

@@ -1,0 +1,37 @@
+"""
+Lists what files another process has open, from within the folder that shows them.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.tier import Guarantee
+
+CODE = """
+import os
+
+os.chdir(f'/proc/{VICTIM}/fd')
+print('DONE', os.listdir())
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier, while a process of the same user has something to hide."""
+    victim = arena.victim()
+    return arena.said(arena.run(arena.python(CODE, VICTIM=victim.pid)), "DONE", "listed the descriptors")
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed."""
+    victim = arena.victim()
+    return arena.said(arena.outside.run(arena.python(CODE, VICTIM=victim.pid)), "DONE", "listed the descriptors")
+
+
+ATTACK = Attack(
+    id="worker.descriptors_by_current_folder",
+    claim=Claim(Guarantee.ADDRESS_SPACE, "The module firewall judges a folder that is not named by where it is."),
+    tiers={"worker": Expect(Layer.GUEST, "unsupported")},
+    attack=attack,
+    control=control,
+)
