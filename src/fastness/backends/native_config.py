@@ -141,8 +141,11 @@ def build(
     profile = "command/run" if not python else "guest/isolated"
     zygote_profile = "zygote/preload"
     if not isolated:
-        old = "" if landlock.abi() >= 3 else "_old"
-        profile, zygote_profile = f"guest/confined{old}", f"zygote/preload_confined{old}"
+        abi = landlock.abi()
+        old = "" if abi >= 3 else "_old"
+        # Without signals where Landlock does not scope them and others' code is imported: see data/seccomp/zygote.json.
+        silent = "_silent" if preload and abi < 6 else ""
+        profile, zygote_profile = f"guest/confined{old}", f"zygote/preload_confined{old}{silent}"
     shown = [*interpreter, *packages]
     placed = places(shown) if isolated else {}
     config = {

@@ -20,6 +20,9 @@ _SLOT_SLACK = 16 * MIB
 _RESERVE = 256 * MIB
 #: More than a guest has open while it gives up its rights; one that may have fewer gets its limits after that.
 FDS_AT_BIRTH = 128
+#: A Python guest may send descriptors by this number alone, and only while it is born (``data/seccomp/guest.json``), so
+#: none may have it again.
+_FDS_MOST = 1020
 
 
 def at_birth(tier: Tier, request: RunRequest) -> Size:
@@ -34,7 +37,7 @@ def at_birth(tier: Tier, request: RunRequest) -> Size:
     if tier is Tier.CONFINED:
         own = (
             (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),
-            (resource.RLIMIT_NOFILE, limits.fds),
+            (resource.RLIMIT_NOFILE, _fds(request)),
             (resource.RLIMIT_FSIZE, max(1, limits.file_bytes)),
             (resource.RLIMIT_AS, limits.memory),
             (resource.RLIMIT_DATA, limits.memory),
@@ -54,7 +57,7 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
         seconds = int(limits.cpu_s) + 2
         # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
         box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
-        box.limit(resource.RLIMIT_NOFILE, limits.fds)
+        box.limit(resource.RLIMIT_NOFILE, _fds(request))
         if request.runtime == "python":
             reserve = _RESERVE if guest.slot is not None else 0
             box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
@@ -98,6 +101,10 @@ def bound_early(tier: Tier, request: RunRequest, guest: Guest) -> None:
         _bound_group(guest, request)
     except (OSError, ValueError) as error:
         raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
+
+
+def _fds(request: RunRequest) -> int:
+    return min(request.limits.fds, _FDS_MOST) if request.runtime == "python" else request.limits.fds
 
 
 def _first(request: RunRequest) -> int:

@@ -21,11 +21,12 @@ Interpret = Callable[..., int]
 Answer = Callable[..., int]
 
 NR = numbers_of("x86_64")
-EPERM, ENOSYS, EAFNOSUPPORT, EACCES, EOPNOTSUPP, ENOMEM = map(errno_action, (1, 38, 97, 13, 95, 12))
+EPERM, ENOSYS, EAFNOSUPPORT, EACCES, EOPNOTSUPP, ENOMEM, ENOPROTOOPT = map(errno_action, (1, 38, 97, 13, 95, 12, 92))
 
 ME = 4242
 GUESTS = ["guest/isolated", "guest/confined", "guest/confined_old"]
-ZYGOTES = ["zygote/preload", "zygote/preload_confined", "zygote/preload_confined_old"]
+CONFINED_ZYGOTES = [f"zygote/preload_confined{old}{silent}" for old in ("", "_old") for silent in ("", "_silent")]
+ZYGOTES = ["zygote/preload", *CONFINED_ZYGOTES]
 NATIVE = [*GUESTS, "command/run", *ZYGOTES, "supervisor/serve"]
 WITH_SUPERVISOR = [*GUESTS, "command/run", *ZYGOTES]
 
@@ -209,6 +210,19 @@ def test_a_guest_asks_about_itself_alone(answer: Answer, name: str) -> None:
         ("sendto", (3, 0, 0, 0, 0), ALLOW),
         ("sendto", (3, 0, 0, 0, 0x1000), EPERM),
         ("sendto", (3, 0, 0, 0, 1 << 32), EPERM),
+        ("sendto", (3, 0, 0, 0x4040), ALLOW),  # MSG_NOSIGNAL | MSG_DONTWAIT
+        ("sendto", (3, 0, 0, 1), EPERM),  # MSG_OOB
+        ("sendto", (3, 0, 0, 0x4041 | 1 << 32), EPERM),
+        ("recvfrom", (3, 0, 0, 0x40), ALLOW),
+        ("recvfrom", (3, 0, 0, 1), EPERM),
+        ("recvmsg", (3, 0, 1), EPERM),
+        ("sendmsg", (1020, 0, 0), ALLOW),
+        ("sendmsg", (1020, 0, 1), EPERM),
+        ("sendmsg", (3, 0, 0), EPERM),
+        ("getsockopt", (3, 1, 17), ALLOW),
+        ("getsockopt", (3, 1, 77), ENOPROTOOPT),  # SO_PEERPIDFD
+        ("getsockopt", (3, 1 | 1 << 32, 77 | 1 << 33), ENOPROTOOPT),
+        ("getsockopt", (3, 2, 77), ALLOW),
         ("mmap", (0, 4096, 7, 0x22), ALLOW),
         ("mmap", (0, 4096, 3, 0x40022), ENOMEM),  # MAP_HUGETLB
         ("mmap", (0, 4096, 3, 0x40022 | 1 << 32), ENOMEM),
@@ -299,6 +313,17 @@ def test_no_emptying_without_opening_for_writing(answer: Answer, call: str, at: 
         ("setsockopt", (3, 1, 7), ALLOW),
         ("setsockopt", (3, 1, 26), EPERM),  # SO_ATTACH_FILTER
         ("setsockopt", (3, 1 | 1 << 32, 50 | 1 << 33), EPERM),  # SO_ATTACH_BPF
+        ("setsockopt", (3, 1, 76), ENOPROTOOPT),  # SO_PASSPIDFD
+        ("getsockopt", (3, 1, 17), ALLOW),
+        ("getsockopt", (3, 1, 77), ENOPROTOOPT),  # SO_PEERPIDFD
+        ("sendto", (3, 0, 0, 0x4000, 0x1000), ALLOW),
+        ("sendto", (3, 0, 0, 1), EPERM),  # MSG_OOB
+        ("recvfrom", (3, 0, 0, 1), EPERM),
+        ("sendmsg", (3, 0, 1), EPERM),
+        ("recvmsg", (3, 0, 1), EPERM),
+        ("sendmmsg", (3, 0, 1, 1), EPERM),
+        ("recvmmsg", (3, 0, 1, 1), EPERM),
+        ("recvmmsg", (3, 0, 1, 0x40), ALLOW),
         ("mknod", (0, 0o010644, 0), ALLOW),
         ("mknod", (0, 0o020644, 0x103), EPERM),
         ("mknod", (0, 0o060644, 0x103), EPERM),
@@ -335,7 +360,7 @@ def test_commands(answer: Answer, call: str, args: tuple[int, ...], expected: in
 
 _NEEDED_BY_A_ZYGOTE = """
 clone3 clone fork unshare setresuid setresgid setgroups prctl capset landlock_create_ruleset landlock_add_rule
-landlock_restrict_self seccomp sendmsg recvmsg pidfd_open pidfd_send_signal prlimit64 mmap kill openat
+landlock_restrict_self seccomp sendmsg recvmsg pidfd_open prlimit64 mmap openat
 """
 
 
@@ -348,7 +373,7 @@ def test_a_zygote_can_make_guests(answer: Answer, name: str, call: str) -> None:
 
 def test_what_a_zygote_imports_reaches_nobody(answer: Answer) -> None:
     """No programs, and no socket that could be turned on a network or on a daemon of the host."""
-    for call in ("execve", "execveat", "connect"):
+    for call in ("execve", "execveat", "connect", "bind", "listen"):
         for name in ZYGOTES:
             assert answer(name, call) == EPERM
     for kind in (1, 5, 1 | 0o2000000):
@@ -365,11 +390,59 @@ def test_what_a_zygote_imports_changes_no_file_of_the_host(answer: Answer) -> No
         assert answer("zygote/preload", call) == ALLOW
         assert answer("zygote/preload_confined", call) == EPERM
         assert answer("zygote/preload_confined_old", call) == EPERM
-    for request in (0x40086602, 0x401C5820 | 1 << 32):
+    # Flags, attributes, a version, and a seal for good (FS_IOC_ENABLE_VERITY): files open for reading will do for these.
+    for request in (0x40086602, 0x401C5820 | 1 << 32, 0x40087602, 0x40806685):
         assert answer("zygote/preload_confined", "ioctl", 3, request) == EPERM
     assert answer("zygote/preload_confined", "truncate") == ALLOW
     assert answer("zygote/preload_confined_old", "truncate") == EPERM
     assert answer("zygote/preload_confined_old", "openat2") == ENOSYS
+
+
+@pytest.mark.parametrize("name", CONFINED_ZYGOTES)
+def test_what_a_zygote_imports_has_no_power_over_its_users_processes(answer: Answer, name: str) -> None:
+    """The kernel compares users for these, and where it is the caller's those processes are the caller's."""
+    others = """
+    tkill pidfd_send_signal setpriority ioprio_set sched_setscheduler sched_setparam sched_setattr move_pages
+    migrate_pages process_mrelease get_robust_list shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd
+    msgrcv msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr inotify_init inotify_init1
+    inotify_add_watch io_setup sync syncfs
+    """
+    for call in others.split():
+        for first in (0, 1, ME):
+            assert answer(name, call, first) == EPERM
+    for command in (8, 10, 15, 1024, 1026, 1031, 8 | 1 << 32):  # owners, signals, leases, watches, sizes of pipes
+        assert answer(name, "fcntl", 3, command) == EPERM
+    for request in (0x8901, 0x8902):  # FIOSETOWN, SIOCSPGRP
+        assert answer(name, "ioctl", 3, request) == EPERM
+    assert answer(name, "sched_setaffinity", 0) == answer(name, "prlimit64", 0, 7, 1, 0) == ALLOW
+    assert answer(name, "prlimit64", ME, 7, 0, 1) == ALLOW  # a guest asks by its own number
+    for other in (1, ME, 1 << 31):
+        assert answer(name, "sched_setaffinity", other) == EPERM
+        assert answer(name, "prlimit64", other, 7, 1, 0) == EPERM
+    for call in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
+        assert answer(name, call, ME) == (EPERM if name.endswith("_silent") else ALLOW)
+    assert answer(name, "flock", 3, 2) == SUCCESS
+
+
+@pytest.mark.parametrize("name", ZYGOTES)
+@pytest.mark.parametrize(
+    ("call", "args", "expected"),
+    [
+        ("getsockopt", (3, 1, 17), ALLOW),
+        ("getsockopt", (3, 1, 77), ENOPROTOOPT),  # SO_PEERPIDFD
+        ("setsockopt", (3, 1, 76), ENOPROTOOPT),  # SO_PASSPIDFD
+        ("sendmsg", (3, 0, 0x4000), ALLOW),
+        ("sendmsg", (3, 0, 1), EPERM),  # MSG_OOB
+        ("recvfrom", (3, 0, 0, 1), EPERM),
+        ("mmap", (0, 4096, 3, 0x22), ALLOW),
+        ("mmap", (0, 4096, 3, 0x40022), ENOMEM),  # MAP_HUGETLB
+        ("memfd_create", (0, 1), ALLOW),
+        ("memfd_create", (0, 4), EPERM),  # MFD_HUGETLB
+    ],
+)
+def test_arguments_of_a_zygote(answer: Answer, name: str, call: str, args: tuple[int, ...], expected: int) -> None:
+    """Nothing of the host by its sockets, and no part of the kernel that an import has no use for."""
+    assert answer(name, call, *args) == expected
 
 
 def test_a_zygotes_refusals_give_way_to_its_guests_supervisors(answer: Answer) -> None:
@@ -550,13 +623,15 @@ def test_programs_without_a_supervisor_have_no_variant() -> None:
 
 def test_answers_of_a_supervisor() -> None:
     """EPERM for most; success for what is left undone, and the errors that programs understand."""
-    assert profiles.answers("x86_64", "guest/isolated") == (1, {})
+    assert profiles.answers("x86_64", "guest/isolated") == (1, {NR["getsockopt"]: 92})
     default, others = profiles.answers("x86_64", "guest/confined_notify")
     assert default == 1
-    assert others == {NR[call]: 0 for call in METADATA}
-    assert profiles.answers("x86_64", "command/run") == (1, {NR["socket"]: 97})
+    assert others == {NR["getsockopt"]: 92} | {NR[call]: 0 for call in METADATA}
+    assert profiles.answers("x86_64", "command/run") == (1, {NR["getsockopt"]: 92, NR["socket"]: 97})
     arm = numbers_of("aarch64")
-    assert profiles.answers("aarch64", "guest/confined")[1] == {arm[call]: 0 for call in METADATA if call in arm}
+    assert profiles.answers("aarch64", "guest/confined")[1] == {arm["getsockopt"]: 92} | {
+        arm[call]: 0 for call in METADATA if call in arm
+    }
 
 
 def test_aarch64_has_the_newer_forms_of_what_it_lacks() -> None:

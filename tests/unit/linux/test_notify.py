@@ -229,7 +229,9 @@ def test_metadata_of_the_hosts_files_stays(supervised: Supervised, open_folder: 
     assert not (open_folder / "file2").exists()
 
 
-@pytest.mark.parametrize("program", ["guest/confined_old", "zygote/preload_confined_old"])
+@pytest.mark.parametrize(
+    "program", ["guest/confined_old", "zygote/preload_confined_old", "zygote/preload_confined_old_silent"]
+)
 def test_an_old_landlock_is_not_stepped_around(
     require: Callable[[str], None], supervised: Supervised, open_folder: Path, user: str, program: str
 ) -> None:
