@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -118,14 +119,35 @@ def must_be_there() -> bool:
     return os.environ.get("FASTNESS_REQUIRE_ALL") == "1"
 
 
+def missing(component: str) -> str:
+    """Why ``component`` is missing, or nothing; what is there once is not looked for again."""
+    check = COMPONENTS[component]
+    if check in _there:
+        return ""
+    why = check()
+    if not why:
+        _there.add(check)
+    return why
+
+
+_there: set[Callable[[], str]] = set()
+
+
 def require(component: str) -> None:
     """Skip the test where ``component`` is missing; fail it where everything must be there."""
-    missing = COMPONENTS[component]()
-    if not missing:
+    why = missing(component)
+    if not why:
         return
-    if must_be_there() and not (component in GIVEN and os.geteuid()):
-        pytest.fail(f"{component}: {missing} (FASTNESS_REQUIRE_ALL=1)", pytrace=False)
-    pytest.skip(missing)
+    if component in GIVEN and os.geteuid():
+        pytest.skip(why)
+    lacks(f"{component}: {why}")
+
+
+def lacks(why: str) -> NoReturn:
+    """Skip the test for want of something that every machine can have; fail it where everything must be there."""
+    if must_be_there():
+        pytest.fail(f"{why} (FASTNESS_REQUIRE_ALL=1)", pytrace=False)
+    pytest.skip(why)
 
 
 def examples(count: int) -> int:

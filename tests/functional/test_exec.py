@@ -65,7 +65,7 @@ def needs(*programs: str) -> None:
     """Skip where the machine lacks one."""
     for program in programs:
         if shutil.which(program, path="/usr/local/bin:/usr/bin:/bin") is None:
-            pytest.skip(f"there is no {program} here")
+            house.lacks(f"there is no {program} here")
 
 
 def test_building_a_project(tmp_path: Path) -> None:

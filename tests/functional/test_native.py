@@ -19,6 +19,7 @@ from test_determinism import _SOURCES
 from test_isolation_between_runs import _LEFT, _LOOK
 
 import fastness
+import house
 from fastness import OutcomeKind
 
 pytestmark = pytest.mark.tiers("isolated", "confined")
@@ -31,6 +32,7 @@ def is_own(name: str) -> bool:
     return found is not None and str(found.origin).startswith(folders)
 
 
+#: The first two are in the lock; the third is tried where somebody has installed it.
 _HAS = {name: is_own(name) for name in ("numpy", "pandas", "matplotlib")}
 _LARGE = tuple(name for name in ("numpy", "pandas") if _HAS[name])
 
@@ -39,7 +41,7 @@ def needs(*names: str) -> None:
     """Skip where the caller has no such package."""
     for name in names:
         if not _HAS[name]:
-            pytest.skip(f"there is no {name} in this environment")
+            house.lacks(f"there is no {name} in this environment")
 
 
 # what is imported

@@ -151,7 +151,7 @@ def callers() -> Iterator[Callers]:
 def find(found: Callers, name: str) -> Caller:
     """A caller; skips the test, or fails it where everything must be there, without one."""
     if name not in found:
-        if house.must_be_there() and os.geteuid() == 0:
-            pytest.fail(found.why, pytrace=False)
+        if os.geteuid() == 0:
+            house.lacks(found.why)
         pytest.skip(found.why)
     return found[name]

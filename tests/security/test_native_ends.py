@@ -42,7 +42,7 @@ def found() -> Iterator[native_hosts.Callers]:
 
 def with_groups(caller: native_hosts.Caller) -> bool:
     """Whether hosts of this caller make control groups; an ordinary one was given none to make them in."""
-    return caller.name == "caller" and not house.COMPONENTS["control groups"]()
+    return caller.name == "caller" and not house.missing("control groups")
 
 
 def killed(caller: native_hosts.Caller, tier: str, state: str, **more: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import house
 from fastness._linux import beneath
 from fastness.errors import ApplyRefused, BackendError, StagingError
 from fastness.runner.apply import apply, recover
@@ -29,7 +30,7 @@ SECRET = b"from outside"
 @pytest.fixture(params=["openat2", "no openat2"])
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "openat2" and not beneath.has_openat2():
-        pytest.skip("this kernel has no openat2")
+        house.lacks("this kernel has no openat2")
     if request.param != "openat2":
         monkeypatch.setattr(beneath, "_works", False)
 

@@ -191,8 +191,11 @@ def test_missing_components(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTNESS_REQUIRE_ALL", "1")
     with pytest.raises(pytest.fail.Exception, match="no moon"):
         house.require("moon")
-    monkeypatch.setitem(house.COMPONENTS, "moon", lambda: "")
+    seen: list[str] = []
+    monkeypatch.setitem(house.COMPONENTS, "moon", lambda: seen.append("moon") or "")
     house.require("moon")
+    house.require("moon")
+    assert seen == ["moon"], "what is there is looked for once"
 
 
 def test_nothing_new_is_found_at_once() -> None:

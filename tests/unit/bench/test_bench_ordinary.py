@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import house
 from fastness.bench import ordinary
 
 
@@ -39,7 +40,7 @@ def test_a_part_is_run_as_nobody() -> None:
     if os.geteuid():
         pytest.skip("only root can start a process of another user")
     if ordinary._interpreter() is None:
-        pytest.skip("no Python of this version that an ordinary user may start")
+        house.lacks("no Python of this version that an ordinary user may start")
     (row,) = ordinary.rows("fastness.bench.native", "no_such_part", True)
     assert row.name == "no_such_part, ordinary user"
     assert "AttributeError" in row.note

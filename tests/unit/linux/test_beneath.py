@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import house
 from fastness._linux import beneath
 
 
 @pytest.fixture(params=["openat2", "no openat2"])
 def top(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     if request.param == "openat2" and not beneath.has_openat2():
-        pytest.skip("this kernel has no openat2")
+        house.lacks("this kernel has no openat2")
     if request.param != "openat2":
         monkeypatch.setattr(beneath, "_works", False)
     (tmp_path / "a/b").mkdir(parents=True)

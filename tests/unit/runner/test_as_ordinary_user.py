@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import house
+
 HERE = Path(__file__).parent
 USER = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
@@ -21,7 +23,7 @@ def test_projects_as_an_ordinary_user() -> None:
     if os.geteuid():
         pytest.skip("this run is an ordinary user's already")
     if shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not there")
+        house.lacks("there is no setpriv (util-linux)")
     base = Path(tempfile.mkdtemp(prefix=f"fastness-ordinary-{os.getpid()}-"))
     try:
         base.chmod(0o700)
@@ -33,6 +35,7 @@ def test_projects_as_an_ordinary_user() -> None:
         if subprocess.run(
             [*USER, sys.executable, "-c", "import pytest, fastness"], env=environment, check=False
         ).returncode:
+            # A checkout may be closed to others; .ci/ordinary tries the same from a copy that is not.
             pytest.skip("the ordinary user cannot read this interpreter or the source")
         names = ("test_project.py", "test_collect.py", "test_apply.py", "test_tree_properties.py")
         done = subprocess.run(

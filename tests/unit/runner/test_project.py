@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tree_support import BYTES, Copy, opened, picture, write
 
+import house
 from fastness._linux import beneath
 from fastness.errors import StagingError
 from fastness.runner import withheld
@@ -25,7 +26,7 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """With the kernel's walk, and with the one that old kernels need."""
     if request.param == "openat2":
         if not beneath.has_openat2():
-            pytest.skip("this kernel has no openat2")
+            house.lacks("this kernel has no openat2")
     else:
         monkeypatch.setattr(beneath, "_works", False)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tree_support import Copy, write
 
+import house
 from fastness.errors import ApplyRefused
 from fastness.runner import triggers
 from fastness.runner.triggers import acted_on_by, git_folders
@@ -81,7 +82,7 @@ def test_a_repository_under_any_name_must_be_named(copy: Copy) -> None:
 def test_git_takes_such_a_folder_for_a_repository(copy: Copy) -> None:
     """The folder that must be named is one whose settings git obeys."""
     if shutil.which("git") is None:
-        pytest.skip("no git")
+        house.lacks("there is no git here")
     write(copy.real / "docs/HEAD", b"ref: refs/heads/main\n")
     write(copy.real / "docs/config", b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n[x]\n\ty = obeyed\n")
     write(copy.real / "docs/objects/keep")
