@@ -80,16 +80,26 @@ class StagingError(FastnessError):
 
 class ApplyRefused(FastnessError):
     """
-    The changes of a run were not applied; the folder is as it was.
+    The changes of a run were not applied; the folder is as it was, but for what is in ``kept``.
 
     ``problems`` are all reasons, each a text that begins with the path that it is about, where it is about one.
+    ``kept`` are what could not be put back as it was, because somebody else changed it meanwhile; most often nothing.
     """
 
-    def __init__(self, problems: Iterable[str]) -> None:
+    def __init__(self, problems: Iterable[str], kept: Iterable[str] = ()) -> None:
         self.problems = tuple(problems)
-        shown = "; ".join(_short(problem) for problem in self.problems[:5])
-        more = f"; and {len(self.problems) - 5} more" if len(self.problems) > 5 else ""
-        super().__init__(f"the changes were not applied, and nothing was touched: {shown}{more}")
+        self.kept = tuple(kept)
+        told = (*self.kept, *self.problems)
+        shown = "; ".join(_short(problem) for problem in told[:5])
+        more = f"; and {len(told) - 5} more" if len(told) > 5 else ""
+        super().__init__(f"{self.summary}: {shown}{more}")
+
+    @property
+    def summary(self) -> str:
+        """What became of the folder, without the reasons."""
+        if self.kept:
+            return "the changes were not applied, and not everything could be put back"
+        return "the changes were not applied, and nothing was touched"
 
 
 class BackendError(FastnessError):

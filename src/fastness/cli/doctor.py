@@ -186,11 +186,19 @@ def _sweep() -> list[str]:
     for what, found in (("control groups", runtime.sweep_groups()), ("folders", runtime.sweep())):
         if found:
             done.append(f"{what} of {len(found)} process{'es' if len(found) > 1 else ''} that had ended")
-    for folder in journal.unfinished():
+    for folder, plan in journal.unfinished():
         try:
             kept = journal.recover(folder)
         except FastnessError as error:
             done.append(f"NOT the unfinished changes to {visible(folder)}: {visible(str(error))}")
+            continue
+        if kept is None:
+            if os.path.lexists(plan):
+                # Kept: the folder may come back, with the disk that it is on.
+                done.append(
+                    f"NOT the unfinished changes to {visible(folder)}: it is gone, or another folder is in its place. "
+                    f"Put it back, or remove {visible(plan)}"
+                )
             continue
         done.append(f"unfinished changes to {visible(folder)}")
         done.extend(f"but not {visible(text)}" for text in kept)

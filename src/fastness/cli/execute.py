@@ -173,11 +173,12 @@ def left_out_table(left_out: dict[str, str]) -> Any:
 
 
 def _show_problems(error: ApplyRefused) -> None:
-    err("the changes were not applied, and nothing was touched:")
-    for problem in error.problems[:_ROWS]:
+    err(f"{error.summary}:")
+    told = (*error.kept, *error.problems)
+    for problem in told[:_ROWS]:
         print(f"  {one_line(problem, 400)}", file=sys.stderr)
-    if len(error.problems) > _ROWS:
-        print(f"  ... {len(error.problems) - _ROWS} more", file=sys.stderr)
+    if len(told) > _ROWS:
+        print(f"  ... {len(told) - _ROWS} more", file=sys.stderr)
     if any("acts on it by itself" in problem for problem in error.problems):
         err("look at those files first, then name each, or its folder, with --allow-apply PATH")
 

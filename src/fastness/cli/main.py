@@ -75,8 +75,11 @@ def _guarded(arguments: list[str]) -> int:
     except FastnessError as error:
         show_error(error)
         return exits.of_error(error)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         err("cancelled")
+        # Click raises another in its place.
+        for note in getattr(error.__cause__ or error, "__notes__", ()):
+            err(note)
         return exits.CANCELLED
     except BrokenPipeError:
         return exits.OK

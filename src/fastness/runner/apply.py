@@ -45,20 +45,22 @@ def apply(
     wanted all the same.  Permission bits that this process's umask forbids are not given to anybody new.
     An application that a killed process left unfinished is undone first.
     Raises ApplyRefused, with every problem and nothing touched; BackendError where writing failed, with everything
-    put back.
+    put back.  What could not be put back, because somebody else changed it meanwhile, is in both: see ``kept`` of
+    ApplyRefused, and the fix of BackendError.
     """
     try:
         top = open_project(folder, project.identity)
     except StagingError as error:
         raise ApplyRefused([f"{error.path}: {error.why}"]) from None
     try:
+        kept = journal.recover_open(top) or []
         place = journal.place_of(os.fstat(top))
         with journal.locked(place):
-            problems = journal.recover_locked(top, place)
+            kept += journal.recover_locked(top, place) or []
             work = _Application(project, collected, top, tuple(allow))
-            problems += work.problems()
-            if problems:
-                raise ApplyRefused(problems)
+            problems = work.problems()
+            if kept or problems:
+                raise ApplyRefused(problems, kept)
             return work.perform(place, os.path.abspath(os.fspath(folder)))
     finally:
         os.close(top)
@@ -80,7 +82,9 @@ class _Application:
         self._repositories = git_folders([*self._before, *project.left_out, *self._write])
         #: Status of what is replaced or deleted, as it was judged.
         self._real: dict[str, os.stat_result] = {}
+        #: Folders that have to be made, and those that were.
         self._made: list[str] = []
+        self._has_made: list[str] = []
         self._mask = _umask()
 
     # judging
@@ -188,12 +192,15 @@ class _Application:
             self._take(plan, record)
             record.done()
         except BaseException as error:
-            self._put_back(plan, record, error)
+            kept = self._put_back(plan, record, error)
+            if isinstance(error, ApplyRefused):
+                raise ApplyRefused(error.problems, kept) from None
             if isinstance(error, OSError):
                 name = f" {shown(str(error.filename))}" if error.filename else ""
-                raise BackendError(
-                    "applying", f"{error.strerror}{name}", "everything was put back; make the folder writable"
-                ) from error
+                hint = "; ".join(kept) or "everything was put back; make the folder writable"
+                raise BackendError("applying", f"{error.strerror}{name}", hint) from error
+            if kept:
+                error.add_note("; ".join(kept))
             raise
         try:
             journal.tidy(self._top, plan)
@@ -209,17 +216,17 @@ class _Application:
             deleted=tuple(self._delete),
         )
 
-    def _put_back(self, plan: Plan, record: Journal, error: BaseException) -> None:
+    def _put_back(self, plan: Plan, record: Journal, error: BaseException) -> list[str]:
+        """Undo it all; what could not be put back, as texts.  Raises BackendError."""
         record.undoing()
         try:
-            kept = journal.undo(self._top, plan, record.written or None)
+            kept = journal.undo(self._top, plan, record.written or None, self._has_made)
         except OSError as failure:
             # The journal stays: the next process that looks at this folder tries again.
             record.close(remove=False)
             raise journal.cannot_undo(record.path, failure) from error
         record.close(remove=True)
-        if kept:
-            error.add_note("; ".join(kept))
+        return kept
 
     def _take(self, plan: Plan, record: Journal) -> None:
         for path in plan.made:
@@ -253,7 +260,11 @@ class _Application:
         parent, _, name = path.rpartition("/")
         folder = beneath.open_folder(self._top, parent)
         try:
-            os.mkdir(name, 0o777, dir_fd=folder)
+            try:
+                os.mkdir(name, 0o777, dir_fd=folder)
+            except FileExistsError:
+                raise ApplyRefused([f"{shown(path)}: somebody made one meanwhile"]) from None
+            self._has_made.append(path)
             if os.geteuid() == 0:
                 owner = os.fstat(folder)
                 os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
@@ -378,5 +389,6 @@ def _exchange(folder: int, step: Step, name: str) -> str:
         return step.new
     os.rename(name, step.old, src_dir_fd=folder, dst_dir_fd=folder)
     journal.reached("moved")
-    os.rename(step.new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    # Somebody may have saved a file under the name that is free for a moment.
+    _add(folder, step.new, name, step.path)
     return step.old

@@ -15,7 +15,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -158,47 +158,80 @@ def locked(path: str) -> Iterator[None]:
 # -------------------------------------------------------------------------------------------------- undoing, tidying
 
 
-def unfinished() -> list[str]:
-    """Folders with an application that is under way or was left unfinished by a process that ended, sorted."""
+def unfinished() -> list[tuple[str, str]]:
+    """
+    Applications that are under way or were left unfinished by a process that ended, sorted.
+
+    Each as the path of its folder and that of its journal.
+    """
     place = home.place("data", "apply")
     found = set()
     for name in os.listdir(place) if os.path.isdir(place) else ():
         if name.endswith(".journal"):
+            path = os.path.join(place, name)
             with contextlib.suppress(OSError, BackendError):
-                plan = _read(os.path.join(place, name))[0]
+                plan = _read(path)[0]
                 if plan is not None:
-                    found.add(plan.folder)
+                    found.add((plan.folder, path))
     return sorted(found)
 
 
-def recover(folder: str | os.PathLike[str]) -> list[str]:
+def recover(folder: str | os.PathLike[str]) -> list[str] | None:
     """
     Undo, or tidy up after, an application to ``folder`` that a killed process left unfinished.
 
-    Returns what could not be put back because somebody else changed it since, as texts; empty otherwise.
-    Does nothing where ``folder`` is none.  Raises BackendError.
+    Returns what could not be put back because somebody else changed it since, as texts; empty where all could.
+    None where nothing was unfinished, or ``folder`` is none.  Raises BackendError.
     """
     try:
         top = os.open(os.fspath(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return []
+        return None
     try:
-        status = os.fstat(top)
-        if not os.path.exists(home.place("data", "apply", _name(status))):
-            return []
-        path = place_of(status)
-        with locked(path):
-            return recover_locked(top, path)
+        return recover_open(top)
     finally:
         os.close(top)
 
 
-def recover_locked(top: int, path: str) -> list[str]:
-    """As :func:`recover` for an open folder whose lock is held."""
+def recover_open(top: int) -> list[str] | None:
+    """As :func:`recover` for an open folder."""
+    kept: list[str] | None = None
+    for path in _of(os.fstat(top)):
+        with locked(path):
+            found = recover_locked(top, path)
+        if found is not None:
+            kept = [*(kept or ()), *found]
+    return kept
+
+
+def _of(status: os.stat_result) -> list[str]:
+    """
+    Journals of the folder with this status.
+
+    A file system may have another number after a restart, so a journal whose folder is found at its path, with the
+    inode that it had, is this folder's too.
+    """
+    place = home.place("data", "apply")
+    name = _name(status)
+    found = []
+    for other in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        path = os.path.join(place, other)
+        if other == name:
+            found.append(path)
+        elif other.endswith(name[name.index("-") :]):
+            with contextlib.suppress(OSError, BackendError):
+                plan = _read(path)[0]
+                if plan is not None and os.path.samestat(os.stat(plan.folder), status):
+                    found.append(path)
+    return found
+
+
+def recover_locked(top: int, path: str) -> list[str] | None:
+    """As :func:`recover` for an open folder and one journal, whose lock is held."""
     try:
         plan, written, done = _read(path)
     except FileNotFoundError:
-        return []
+        return None
     kept: list[str] = []
     try:
         if plan is not None and done:
@@ -244,11 +277,12 @@ def _read(path: str) -> tuple[Plan | None, dict[str, Identity] | None, bool]:
     return plan, ready, done
 
 
-def undo(top: int, plan: Plan, written: dict[str, Identity] | None) -> list[str]:
+def undo(top: int, plan: Plan, written: dict[str, Identity] | None, made: Sequence[str] | None = None) -> list[str]:
     """
     Put everything back as it was.  May be done any number of times, from any state that a step leaves.
 
-    ``written`` is None where not all new content was ready: then nothing has been replaced yet.
+    ``written`` is None where not all new content was ready: then nothing has been replaced yet.  ``made`` are the
+    folders of the plan that were made, where that is known.
     Returns what was left alone because it is neither the old nor the new.  Raises ``OSError``.
     """
     kept: list[str] = []
@@ -262,7 +296,7 @@ def undo(top: int, plan: Plan, written: dict[str, Identity] | None) -> list[str]
         finally:
             os.close(folder)
         reached("undone")
-    for path in reversed(plan.made):
+    for path in reversed(plan.made if made is None else made):
         _remove_folder(top, path)
     return kept
 

@@ -17,7 +17,7 @@ from fastness.audit.log import FileLog
 from fastness.backends import registry
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.local import VARIABLE, LocalBackend, allowed
-from fastness.errors import BackendError, ConfigurationError, TierUnavailable
+from fastness.errors import BackendError, ConfigurationError, StagingError, TierUnavailable
 from fastness.runner import staging
 from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
 from fastness.tier import Guarantee, Probe, Tier
@@ -211,7 +211,12 @@ def _stage_project(request: RunRequest, work: str) -> Staged:
 
     limits = request.limits
     # What a killed process left half applied is put right before it is copied.
-    apply.recover(work)
+    if left := apply.recover(work):
+        raise StagingError(
+            work,
+            f"an application that was broken off could not be undone in all of it: {'; '.join(left)}",
+            "Look at these files, then run it again.",
+        )
     found = project.snapshot(work, max_bytes=limits.file_bytes, max_files=limits.files, include=request.include)
     return Staged(staging.stage(request.files, max_bytes=limits.file_bytes, max_files=limits.files), found)
 

@@ -673,5 +673,5 @@ def test_a_plan_of_another_version_is_left_alone(copy: Copy) -> None:
 
 def test_recovery_of_nothing(copy: Copy) -> None:
     """No folder, no journal: nothing happens, and nothing is made."""
-    assert journal.recover(copy.real / "missing") == []
-    assert journal.recover(copy.real) == []
+    assert journal.recover(copy.real / "missing") is None
+    assert journal.recover(copy.real) is None
