@@ -13,7 +13,7 @@ from fastness.attack import registry, report, runner
 from fastness.attack.model import Outcome, Verdict
 from fastness.backends import registry as backends
 from fastness.cli import exits
-from fastness.cli.console import err, stdout_console, table
+from fastness.cli.console import err, say, stdout_console, table
 from fastness.cli.progress import BuildProgress
 from fastness.errors import BackendError
 from fastness.sync import Sandbox
@@ -51,7 +51,7 @@ def attack(
                 _tick(outcome, done, total)
     good = bool(outcomes) and all(outcome.verdict.good for outcome in outcomes)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(report.to_dict(outcomes)).decode() + "\n")
+        say(msgspec.json.encode(report.to_dict(outcomes)).decode())
     else:
         _show(outcomes, verbose=verbose)
     if write_doc is not None:

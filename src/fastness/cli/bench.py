@@ -14,7 +14,7 @@ import msgspec
 from fastness.bench.measure import PARTS
 from fastness.bench.rows import Row
 from fastness.cli import exits
-from fastness.cli.console import err, stdout_console, table
+from fastness.cli.console import err, say, stdout_console, table
 from fastness.errors import ConfigurationError
 
 
@@ -36,7 +36,7 @@ def bench(*, as_json: bool, quick: bool, only: tuple[str, ...] = ()) -> int:
         rows += part(quick)
     if as_json:
         found = [{**msgspec.to_builtins(row), "kept": row.kept} for row in rows]
-        print(json.dumps({"schema": 1, "machine": _machine(), "rows": found}))
+        say(json.dumps({"schema": 1, "machine": _machine(), "rows": found}))
         return exits.OK
     shown = table("what", "p50", "p99", "ratio", "to", "promise", "kept", wrap=("what", "to"))
     for row in rows:
@@ -45,7 +45,7 @@ def bench(*, as_json: bool, quick: bool, only: tuple[str, ...] = ()) -> int:
             row.against or row.note, _promise(row), {True: "yes", False: "NO", None: ""}[row.kept],
         )  # fmt: skip
     stdout_console().print(shown)
-    print(_machine())
+    say(_machine())
     broken = [row.name for row in rows if row.kept is False]
     if broken:
         print(f"not kept in this run: {', '.join(broken)}", file=sys.stderr)

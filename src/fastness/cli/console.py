@@ -4,8 +4,9 @@ What the command line says for itself: on standard error, plain where nobody wat
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from fastness.cli.visible import one_line, visible
 
@@ -31,23 +32,49 @@ _OPTION_OF = {"files": "--max-files N", "file_bytes": "--disk SIZE", "pids": "--
 
 def err(text: str) -> None:
     """One message of ours."""
-    print(f"fastness: {visible(text)}", file=sys.stderr, flush=True)
+    _write(sys.stderr, f"fastness: {visible(text)}\n")
+
+
+def detail(text: str) -> None:
+    """A line that belongs to the message before it."""
+    _write(sys.stderr, f"  {visible(text)}\n")
+
+
+def say(text: str) -> None:
+    """What a command was asked for, on standard output, with a line's end."""
+    _write(sys.stdout, text + "\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    # Whoever reads our output may go at any time, and what the command has still to do does not depend on it.
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        nobody_reads(stream)
+
+
+def nobody_reads(stream: IO[str]) -> None:
+    """Have what is still written to a stream go nowhere, also what it holds back and writes at the end."""
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def stderr_console() -> Console:
     """A console on standard error, 120 columns wide where that is no terminal.  Text is never read as markup."""
-    from rich.console import Console
+    from fastness.cli.terminal import Terminal
 
     width = None if sys.stderr.isatty() else 120
-    return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
+    return Terminal(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
 def stdout_console() -> Console:
     """A console on standard output; 120 columns wide where that is no terminal."""
-    from rich.console import Console
+    from fastness.cli.terminal import Terminal
 
     width = None if sys.stdout.isatty() else 120
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+    return Terminal(markup=False, highlight=False, emoji=False, width=width)
 
 
 def table(*columns: str, title: str | None = None, wrap: tuple[str, ...] = ()) -> Any:

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import textwrap
 from typing import Any
 
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import err, stdout_console, table
+from fastness.cli.console import err, say, stdout_console, table
 from fastness.cli.visible import visible
 from fastness.errors import FastnessError, TierUnavailable
 from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
@@ -145,7 +144,7 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
         }
         if swept is not None:
             body["swept"] = swept
-        sys.stdout.write(msgspec.json.encode(body).decode() + "\n")
+        say(msgspec.json.encode(body).decode())
         return exits.OK if good else exits.UNAVAILABLE
     console = stdout_console()
     for name, probe in probes.items():
@@ -155,7 +154,7 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
             console.print(f"tier {name}{default_mark}: {mark} (backend {probe.backend}, {probe.micros / 1e6:.2f} s)")
             console.print(probe_table(probe))
             for note in probe.notes:
-                print(in_lines(note))
+                say(in_lines(note))
             if probe.versions:
                 console.print("versions: " + ", ".join(f"{k} {v}" for k, v in probe.versions.items()) + "\n")
     absent = [name for name, probe in probes.items() if not probe.backend]

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import click
 
 from fastness.cli import exits
-from fastness.cli.console import denial_table, err, outcome_line, size, stderr_console, table
+from fastness.cli.console import denial_table, detail, err, outcome_line, say, size, stderr_console, table
 from fastness.cli.run import execute as run_request
 from fastness.cli.run import read_stdin, variables
 from fastness.cli.visible import one_line
@@ -58,8 +57,7 @@ def execute(
     result = run_request(tier, request, as_json=as_json, raw=raw)
     if as_json:
         # Before anything is applied: a refusal must not cost the caller the result.
-        sys.stdout.write(result.to_json() + "\n")
-        sys.stdout.flush()
+        say(result.to_json())
     else:
         _show(result, work)
     for name in unmet:
@@ -176,9 +174,9 @@ def _show_problems(error: ApplyRefused) -> None:
     err(f"{error.summary}:")
     told = (*error.kept, *error.problems)
     for problem in told[:_ROWS]:
-        print(f"  {one_line(problem, 400)}", file=sys.stderr)
+        detail(one_line(problem, 400))
     if len(told) > _ROWS:
-        print(f"  ... {len(told) - _ROWS} more", file=sys.stderr)
+        detail(f"... {len(told) - _ROWS} more")
     if any("acts on it by itself" in problem for problem in error.problems):
         err("look at those files first, then name each, or its folder, with --allow-apply PATH")
 

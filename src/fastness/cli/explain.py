@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from fastness.cli import exits
-from fastness.cli.console import stdout_console
+from fastness.cli.console import say, stdout_console
 from fastness.cli.doctor import PROMISES, in_lines, probe_table, probe_tier
 from fastness.errors import TierUnavailable
 from fastness.tier import LIMITS_OF, Tier
@@ -33,5 +33,5 @@ def explain(name: str) -> int:
     console.print(f"Here: {'it holds' if probe.holds else 'it does NOT hold'} (backend {probe.backend}).")
     console.print(probe_table(probe))
     for note in probe.notes:
-        print(in_lines(note))
+        say(in_lines(note))
     return exits.OK

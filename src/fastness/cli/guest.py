@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import err, size, stdout_console, table
+from fastness.cli.console import err, say, size, stdout_console, table
 from fastness.cli.progress import BuildProgress
 from fastness.errors import ConfigurationError
 
@@ -44,7 +43,7 @@ def prune(*, everything: bool) -> int:
     from fastness._wasi import inventory
 
     freed = inventory.prune(everything)
-    print(f"{size(freed)} freed")
+    say(f"{size(freed)} freed")
     return exits.OK
 
 
@@ -74,7 +73,7 @@ def build(names: tuple[str, ...], preload: str | None) -> int:
 def _show(found: list[GuestInfo], *, as_json: bool) -> None:
     if as_json:
         rows = [{**one._asdict(), "images": [image._asdict() for image in one.images]} for one in found]
-        sys.stdout.write(msgspec.json.encode({"schema": 1, "guests": rows}).decode() + "\n")
+        say(msgspec.json.encode({"schema": 1, "guests": rows}).decode())
         return
     shown = table(
         "guest",

@@ -5,7 +5,6 @@ Entry point of the ``fastness`` command.
 from __future__ import annotations
 
 import errno
-import os
 import sys
 
 TYPE_CHECKING = False
@@ -45,10 +44,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = _guarded(given)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has gone.  The interpreter would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        unwritten = _unwritten(error)
+        return code if isinstance(error, BrokenPipeError) else unwritten
     return code
+
+
+def _unwritten(error: OSError) -> int:
+    """What could not be written is given up, or the interpreter would complain once more at its end."""
+    from fastness.cli import exits
+    from fastness.cli.console import err, nobody_reads
+
+    nobody_reads(sys.stdout)
+    if not isinstance(error, BrokenPipeError):
+        err(f"the output cannot be written: {error.strerror}.  Free space on the device that it goes to.")
+    return exits.BROKEN
 
 
 def _guarded(arguments: list[str]) -> int:
@@ -81,14 +91,13 @@ def _guarded(arguments: list[str]) -> int:
         for note in getattr(error.__cause__ or error, "__notes__", ()):
             err(note)
         return exits.CANCELLED
-    except BrokenPipeError:
-        return exits.OK
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise
-        err(f"the output cannot be written: {error.strerror}.  Free space on the device that it goes to.")
+    except SystemExit:
+        # What click makes of a closed pipe, whose ever it was.
+        err("nobody reads the output any more")
         return exits.BROKEN
-    except Exception:  # noqa: BLE001  # shown with its traceback, as our bug
+    except Exception as error:  # noqa: BLE001  # shown with its traceback, as our bug
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            return _unwritten(error)
         import traceback
 
         err("this is a bug of Fastness; please report it with the lines below")

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from fastness.cli import exits
-from fastness.cli.console import denial_table, err, outcome_line, size, stderr_console
+from fastness.cli.console import denial_table, err, outcome_line, say, size, stderr_console
 from fastness.cli.output import Output
 from fastness.cli.progress import BuildProgress
 from fastness.errors import BackendError, ConfigurationError, StagingError
@@ -137,8 +137,7 @@ class _Interrupts:
 def _report(result: RunResult, folder: Path | None, *, as_json: bool) -> int:
     if as_json:
         # Before anything is saved: what a guest calls its files must not cost the caller the result.
-        sys.stdout.write(result.to_json() + "\n")
-        sys.stdout.flush()
+        say(result.to_json())
     saved: list[Path] = []
     if folder is not None:
         try:
