@@ -4,9 +4,13 @@ What a native guest may use and what it used: memory, processor time, output, an
 
 from __future__ import annotations
 
+import fcntl
+import os
+
 import pytest
 
 import fastness
+import house
 from fastness import OutcomeKind
 
 pytestmark = pytest.mark.tiers("isolated", "confined")
@@ -82,6 +86,61 @@ def test_the_limit_that_was_met_is_named(box: fastness.Sandbox) -> None:
     many = box.run(start, limits={"pids": 20}).outcome
     assert many.detail == "RuntimeError: can't start new thread; it met its limit of 20 processes and threads (pids)"
     assert box.run("raise OSError(28, 'mine')").outcome.detail == "OSError: [Errno 28] mine"
+
+
+# what the kernel counts, and locks
+
+
+def test_signals_that_wait_are_counted(box: fastness.Sandbox) -> None:
+    """A guest can have no more than 256 wait; the kernel keeps one more of each kind without an account of it."""
+    code = (
+        "import os, signal\n"
+        "number = signal.SIGRTMIN\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [number])\n"
+        "for _ in range(1000): os.kill(os.getpid(), number)\n"
+        "waited = 0\n"
+        "while signal.sigtimedwait([number], 0): waited += 1\n"
+        "waited"
+    )
+    assert 1 <= box.run(code).value <= 257
+
+
+def test_a_lock_of_a_python_guest_does_nothing(box: fastness.Sandbox) -> None:
+    """``flock`` of a file that guests and the host can read keeps nobody from it while the guest runs."""
+    code = (
+        "import fcntl, os, time\n"
+        "file = os.open(os.__file__, os.O_RDONLY)\n"
+        "try: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "except OSError: pass\n"
+        "print(os.fstat(file).st_ino, flush=True)\n"
+        "time.sleep(0.3)\n"
+    )
+    taken = []
+
+    def go(name: str, data: object) -> None:
+        # Raises where somebody has it, and ends the run with that.
+        with open(os.__file__, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken.append(os.fstat(file.fileno()).st_ino)
+
+    result = box.run(code, on_event=go)
+    assert taken == [int(result.stdout)], result.stderr
+
+
+@pytest.mark.tiers("isolated")
+def test_watches_of_programs_are_counted(box: fastness.Sandbox) -> None:
+    """The programs of one zygote have at most 64 instances of inotify, however many descriptors they may have."""
+    house.require("control groups")
+    code = (
+        "import ctypes\n"
+        "libc = ctypes.CDLL(None)\n"
+        "made = 0\n"
+        "while made < 200 and libc.inotify_init() >= 0: made += 1\n"
+        "print(made)"
+    )
+    result = box.run(command=["python3", "-c", code], limits={"fds": 512})
+    assert result.ok, result.stderr
+    assert 1 <= int(result.stdout) <= 64
 
 
 # refusals

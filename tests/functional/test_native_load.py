@@ -123,6 +123,25 @@ def test_zygotes_are_replaced_while_guests_run(tier: str, monkeypatch: pytest.Mo
     asyncio.run(main())
 
 
+def test_an_old_zygote_is_replaced(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one that made few guests and has lived for long; its session goes on, and it ends with that."""
+    with fastness.Sandbox(tier=tier, timeout=20, pool=0) as box:
+        with box.session() as session:
+            session.execute("kept = 41")
+            (family,) = backend_of(box)._families.values()
+            before = family._zygote
+            assert box.run("1").value == 1
+            assert (family._zygote, family._old) == (before, [])
+            monkeypatch.setattr(native_family, "RECYCLE_S", 0.0)
+            assert box.run("2").value == 2
+            assert family._zygote is not before
+            assert before in family._old
+            assert session.execute("kept + 1").value == 42
+        monkeypatch.undo()
+        assert box.run("3").value == 3
+        all_given_back(backend_of(box))
+
+
 @pytest.mark.slow
 def test_more_tenants_than_are_kept(tier: str) -> None:
     """A tenant's run is not ended because others came after it."""
