@@ -2,7 +2,8 @@
 Processes as a parent sees them: their end as a readable descriptor, their descendants, and the end of all of them.
 
 A process number may be given to another process once its owner was reaped, so nothing here signals by number: a
-pidfd is opened first and the identity checked through it (``pidfd_open(2)``).
+pidfd is opened, then the process that has the number is looked at, and then it is signalled (``pidfd_open(2)``).
+Trees may have more processes than this one may have descriptors, so none is kept open for longer than that takes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ import time
 
 from fastness._linux.syscalls import pidfd_open, pidfd_send_signal
 
-__all__ = ["descendants", "kill_tree", "orphans", "pidfd_open", "pidfd_send_signal", "start_time", "wait_for_end"]
+__all__ = [
+    "descendants", "kill_descendants", "kill_tree", "open_one", "orphans", "pidfd_open", "pidfd_send_signal",
+    "signal_all", "start_time", "tree", "wait_for_all", "wait_for_end",
+]  # fmt: skip
 
 #: Bytes of one file under ``/proc`` that are looked at.
 _READ_CAP = 1 << 16
@@ -26,7 +30,7 @@ _PIDFD_INFO = struct.Struct("=QQ11Ii")
 _PIDFD_GET_INFO = 0xC0000000 | _PIDFD_INFO.size << 16 | 0xFF << 8 | 11
 _PIDFD_INFO_PID = 1
 
-#: Rounds of :func:`kill_tree`; each finds the children that were born during the one before.
+#: Rounds of :func:`kill_descendants`; each finds the children that were born during the one before.
 _ROUNDS = 64
 
 
@@ -55,11 +59,17 @@ def wait_for_end(pidfd: int, timeout: float) -> bool:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """Fields of ``/proc/<pid>/stat`` from the third, the state, on; None where there is no such process."""
+    """
+    Fields of ``/proc/<pid>/stat`` from the third, the state, on; None where there is no such process.
+
+    Raises ``OSError`` where this process may open nothing more, for that says nothing about the other.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read(_READ_CAP)
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
         return None
     # The second field is the program's name, in parentheses; it may hold spaces and parentheses itself.
     return text.rpartition(b")")[2].split()
@@ -75,26 +85,32 @@ def _all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def descendants(pid: int) -> list[int]:
+def tree(pid: int) -> dict[int, int]:
     """
-    Children of ``pid``, their children and so on, at this moment, nearest first; zombies are left out.
+    Children of ``pid``, their children and so on, at this moment, nearest first, with the start time of each.
 
-    One whose parent has ended belongs to another parent by then and is not found: see :func:`orphans`.
+    Zombies are left out.  One whose parent has ended belongs to another parent by then and is not found: see
+    :func:`orphans`.  Raises ``OSError``.
     """
     children: dict[int, list[int]] = {}
-    dead = set()
+    starts: dict[int, int] = {}
     for other in _all_pids():
         fields = _stat(other)
         if fields:
             children.setdefault(int(fields[1]), []).append(other)
-            if fields[0] in (b"Z", b"X"):
-                dead.add(other)
+            if fields[0] not in (b"Z", b"X"):
+                starts[other] = int(fields[19])
     found = []
     level = [pid]
     while level:
         level = [child for parent in level for child in children.get(parent, ())]
         found += level
-    return [child for child in found if child not in dead]
+    return {child: starts[child] for child in found if child in starts}
+
+
+def descendants(pid: int) -> list[int]:
+    """The numbers of :func:`tree`."""
+    return list(tree(pid))
 
 
 def orphans(marker: str, *, but: tuple[int, ...] = ()) -> list[int]:
@@ -124,41 +140,84 @@ def orphans(marker: str, *, but: tuple[int, ...] = ()) -> list[int]:
     return found
 
 
+def signal_all(processes: dict[int, int], *numbers: int) -> None:
+    """Send signals to each of ``processes``, which are numbers and start times; one that has ended is passed over."""
+    for pid, start in processes.items():
+        pidfd = open_one(pid, start)
+        if pidfd >= 0:
+            try:
+                for number in numbers:
+                    _send(pidfd, number)
+            finally:
+                os.close(pidfd)
+
+
+def kill_descendants(pid: int) -> dict[int, int]:
+    """
+    Send ``SIGKILL`` to every descendant of ``pid``; returns their numbers and start times.
+
+    All are stopped before any is killed, so that none can have children which the next look would not find.
+    """
+    seen: dict[int, int] = {}
+    for _ in range(_ROUNDS):
+        new = {child: start for child, start in tree(pid).items() if seen.get(child) != start}
+        if not new:
+            break
+        signal_all(new, signal.SIGSTOP)
+        seen |= new
+    signal_all(seen, signal.SIGKILL)
+    return seen
+
+
+def wait_for_all(processes: dict[int, int], timeout: float) -> bool:
+    """Wait up to ``timeout`` seconds for all of ``processes`` to end; True once they have.  Reaps none."""
+    deadline = time.monotonic() + timeout
+    for pid, start in processes.items():
+        pidfd = open_one(pid, start)
+        if pidfd >= 0:
+            try:
+                if not wait_for_end(pidfd, deadline - time.monotonic()):
+                    return False
+            finally:
+                os.close(pidfd)
+    return True
+
+
 def kill_tree(pid: int, timeout: float = 5.0) -> bool:
     """
     End ``pid`` and all its descendants with ``SIGKILL``; True once all of them have ended.
 
-    The root is stopped first and each round's processes are stopped before they are killed, so that none can have
-    children which the next round would not find.  Reaping a direct child stays with the caller.
+    The root is stopped first, see :func:`kill_descendants`.  Reaping a direct child stays with the caller.
     """
-    deadline = time.monotonic() + timeout
-    seen: dict[int, int] = {}
-    try:
-        _hold(pid, seen)
-        for _ in range(_ROUNDS):
-            new = [child for child in descendants(pid) if child not in seen]
-            if not new:
-                break
-            for child in new:
-                _hold(child, seen)
-        for pidfd in seen.values():
-            _send(pidfd, signal.SIGKILL)
-        return all(wait_for_end(pidfd, deadline - time.monotonic()) for pidfd in seen.values())
-    finally:
-        for pidfd in seen.values():
-            os.close(pidfd)
+    start = start_time(pid)
+    if start is None:
+        return True
+    root = {pid: start}
+    signal_all(root, signal.SIGSTOP)
+    seen = root | kill_descendants(pid)
+    signal_all(root, signal.SIGKILL)
+    return wait_for_all(seen, timeout)
 
 
-def _hold(pid: int, seen: dict[int, int]) -> None:
-    """Stop ``pid`` and note its pidfd in ``seen``; a process that is gone already is passed over."""
+def open_one(pid: int, start: int) -> int:
+    """A pidfd of the process that has this number and started then; -1 where it has ended.  Raises ``OSError``."""
     try:
         pidfd = pidfd_open(pid)
     except OSError as error:
-        if error.errno == errno.ESRCH:
-            return
+        # EINVAL: a thread of another process has the number now.
+        if error.errno in (errno.ESRCH, errno.EINVAL):
+            return -1
         raise
-    seen[pid] = pidfd
-    _send(pidfd, signal.SIGSTOP)
+    try:
+        # Looked at after it was opened: it is this one's for as long as it is open.
+        same = start_time(pid) == start
+    except OSError:
+        os.close(pidfd)
+        raise
+    if not same:
+        os.close(pidfd)
+        return -1
+    return pidfd
 
 
 def _send(pidfd: int, number: int) -> None:

@@ -1,7 +1,8 @@
 """
 Small messages with descriptors, between processes of ours (``unix(7)``, ``SOCK_SEQPACKET``).
 
-Both ends are trusted when these are used: a guest never holds such a socket once its code runs.
+A guest never holds such a socket once its code runs.  A zygote holds one while it imports packages that nobody here has
+read, so what comes from there may be of their making: a host takes nothing in it for granted.
 """
 
 from __future__ import annotations

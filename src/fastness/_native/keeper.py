@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 #: The worker's standard input, output, error and conversation, in this order; its only descriptors.
 STREAMS = 4
-#: Rounds in which processes are stopped before any of them is ended.
-_ROUNDS = 64
+#: Seconds between two looks for processes that have not been asked to end yet.
+_LOOK_S = 0.1
 #: Seconds after which this gives up on a process that not even SIGKILL ends.
 _PATIENCE_S = 60.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -37,12 +38,9 @@ def main() -> None:
     """Serve one worker.  Never returns."""
     control = socket.socket(fileno=int(sys.argv[1]))
     try:
-        order, fds = datagrams.receive(control)
+        caller = _caller(control)
+        order, fds = _order(control, caller)
         if order is None or len(fds) != STREAMS:
-            os._exit(0)
-        caller = os.pidfd_open(order["caller"])
-        if os.getppid() != order["caller"]:
-            # It has ended, and its number may be another's by now.
             os._exit(0)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         worker = _start(order, fds)
@@ -58,11 +56,8 @@ def main() -> None:
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     watch = os.pidfd_open(worker)
-    poller = select.poll()
     # The caller says that it is done by closing.  Its end is watched too: a child of it may hold a copy of the socket.
-    for fd in (control.fileno(), caller, watch):
-        poller.register(fd, select.POLLIN)
-    poller.poll()
+    _wait(control.fileno(), caller, watch)
     grace = _grace(control)
     if grace > 0:
         ask_all(grace, (control.fileno(), caller))
@@ -72,6 +67,37 @@ def main() -> None:
     except OSError:
         pass
     os._exit(0)
+
+
+def _caller(control: socket.socket) -> int:
+    """
+    A descriptor of the process that made ``control``, which starts this one; this ends where that has ended.
+
+    The kernel keeps who made a pair (``SO_PEERCRED``), so there is no moment at which another could be taken for it.
+    """
+    (pid,) = struct.unpack_from("i", control.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if os.getppid() != pid:
+        os._exit(0)
+    caller = os.pidfd_open(pid)
+    if os.getppid() != pid:
+        # It has ended, and its number may be another's by now.
+        os._exit(0)
+    return caller
+
+
+def _order(control: socket.socket, caller: int) -> tuple[dict[str, Any] | None, list[int]]:
+    """What the caller wants, or None where it has ended: a child of it may hold a copy of its end."""
+    if control.fileno() not in _wait(control.fileno(), caller):
+        return None, []
+    return datagrams.receive(control)
+
+
+def _wait(*fds: int) -> list[int]:
+    """Those of ``fds`` that have something to read, once one has."""
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return [fd for fd, _ in poller.poll()]
 
 
 def _grace(control: socket.socket) -> float:
@@ -93,30 +119,33 @@ def ask_all(seconds: float, hurry: tuple[int, ...]) -> None:
     It waits no longer than ``seconds``, and no longer than until a descriptor of ``hurry`` has something to read.
     """
     until = time.monotonic() + seconds
-    poller = select.poll()
-    for fd in hurry:
-        poller.register(fd, select.POLLIN)
     asked: dict[int, int] = {}
+    while (left := until - time.monotonic()) > 0:
+        living = procs.tree(os.getpid())
+        if not living:
+            return
+        # One that is stopped hears nothing but the second.
+        procs.signal_all(
+            {pid: start for pid, start in living.items() if asked.get(pid) != start}, signal.SIGTERM, signal.SIGCONT
+        )
+        asked |= living
+        # All must end, so it does not matter which of them is waited for; others may have new children meanwhile.
+        if _wait_for_one(*next(iter(living.items())), min(left, _LOOK_S), hurry):
+            return
+
+
+def _wait_for_one(pid: int, start: int, seconds: float, hurry: tuple[int, ...]) -> bool:
+    """Wait for one process, or for one of ``hurry``; True for the latter."""
+    pidfd = procs.open_one(pid, start)
+    if pidfd < 0:
+        return False
     try:
-        while (left := until - time.monotonic()) > 0:
-            for pid in procs.descendants(os.getpid()):
-                if pid not in asked.values() and (pidfd := _open(pid)) >= 0:
-                    asked[pidfd] = pid
-                    poller.register(pidfd, select.POLLIN)
-                    _send(pidfd, signal.SIGTERM)
-                    # One that is stopped hears nothing else.
-                    _send(pidfd, signal.SIGCONT)
-            if not asked:
-                return
-            for fd, _ in poller.poll(left * 1000):
-                if fd in hurry:
-                    return
-                poller.unregister(fd)
-                os.close(fd)
-                del asked[fd]
+        poller = select.poll()
+        for fd in (pidfd, *hurry):
+            poller.register(fd, select.POLLIN)
+        return any(fd in hurry for fd, _ in poller.poll(seconds * 1000))
     finally:
-        for pidfd in asked:
-            os.close(pidfd)
+        os.close(pidfd)
 
 
 def _start(order: dict[str, Any], fds: list[int]) -> int:
@@ -171,47 +200,10 @@ def end_all(worker: int) -> dict[str, Any]:
                 told = {"status": status, "rss": usage.ru_maxrss, "cpu": cpu}
         if time.monotonic() > until:
             return told | {"left": procs.descendants(os.getpid())[:16]}
-        _end_living()
-
-
-def _end_living() -> None:
-    """End those that are seen now.  They are stopped first, so that none has a child that the next look would miss."""
-    seen: dict[int, int] = {}
-    try:
-        for _ in range(_ROUNDS):
-            new = [pid for pid in procs.descendants(os.getpid()) if pid not in seen]
-            if not new:
-                break
-            for pid in new:
-                _hold(pid, seen)
-        for pidfd in seen.values():
-            _send(pidfd, signal.SIGKILL)
-        for pidfd in seen.values():
-            procs.wait_for_end(pidfd, 0.05)
-        if not seen:
+        # None has a chance to get away: what loses its parent becomes a child of this one, which the next round finds.
+        seen = procs.kill_descendants(os.getpid())
+        if seen:
+            procs.wait_for_all(seen, 0.05)
+        else:
             # Dead but for the reaping, which the next round does.
             time.sleep(0.001)
-    finally:
-        for pidfd in seen.values():
-            os.close(pidfd)
-
-
-def _hold(pid: int, seen: dict[int, int]) -> None:
-    pidfd = _open(pid)
-    if pidfd >= 0:
-        seen[pid] = pidfd
-        _send(pidfd, signal.SIGSTOP)
-
-
-def _open(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return -1
-
-
-def _send(pidfd: int, number: int) -> None:
-    try:
-        signal.pidfd_send_signal(pidfd, number)
-    except OSError:
-        pass
