@@ -242,6 +242,20 @@ def test_no_network(run: Run) -> None:
     assert [(row.capability, row.operation, row.claimed) for row in result.denials] == [("net", "socket", False)]
 
 
+def test_rows_that_are_left_out_are_counted(run: Run) -> None:
+    """Refused calls fill the rows that a result has; those of special files are then a number."""
+    code = (
+        "import ctypes, os\n"
+        "libc = ctypes.CDLL(None)\n"
+        "for family in range(2, 200): libc.socket(family, 1, 0)\n"
+        "for name in 'abc': os.mkfifo(name)\n"
+    )
+    result = run("python3", "-c", code)
+    assert result.ok, result.stderr
+    assert {row.operation for row in result.denials} == {"socket"}
+    assert (len(result.denials), result.usage.denials_dropped) == (64, 3)
+
+
 # events and cancelling
 
 

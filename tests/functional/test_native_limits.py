@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 
 import pytest
 
@@ -88,6 +89,36 @@ def test_the_limit_that_was_met_is_named(box: fastness.Sandbox) -> None:
     assert box.run("raise OSError(28, 'mine')").outcome.detail == "OSError: [Errno 28] mine"
 
 
+@pytest.mark.tiers("confined")
+def test_what_is_written_between_two_executes(box: fastness.Sandbox) -> None:
+    """Nobody looks then, so a thread may write past its limit; the next execute ends for it, as ``disk``."""
+    code = (
+        "import os, threading\n"
+        "def work():\n"
+        "    begin.wait()\n"
+        "    for name in 'abc':\n"
+        "        with open(name, 'wb') as file: file.write(bytes(900_000))\n"
+        "begin = threading.Event()\n"
+        "threading.Timer(0.1, begin.set).start()\n"
+        "threading.Thread(target=work).start()\n"
+        "os.getpid()"
+    )
+    with box.session(limits={"file_bytes": 1 << 20}) as session:
+        pid = session.execute(code).value
+        end = time.monotonic() + 10
+        while written(pid) < 2_700_000 and time.monotonic() < end:
+            time.sleep(0.02)
+        assert written(pid) == 2_700_000
+        result = session.execute("1")
+        assert (result.outcome.kind, result.state) == (OutcomeKind.DISK, "lost")
+
+
+def written(pid: int) -> int:
+    """Bytes of the files in the folder that a guest works in."""
+    with os.scandir(f"/proc/{pid}/cwd") as entries:
+        return sum(entry.stat().st_size for entry in entries)
+
+
 # what the kernel counts, and locks
 
 
@@ -168,11 +199,12 @@ def test_refusals_are_rows(box: fastness.Sandbox) -> None:
 
 
 def test_rows_are_capped(box: fastness.Sandbox) -> None:
-    """Refusals past the last row are still refusals."""
+    """Refusals past the last row are still refusals, and the result says that not all were recorded."""
     code = "import ctypes\nlibc = ctypes.CDLL(None)\n{libc.socket(family, 1, 0) for family in range(2, 200)}"
     result = box.run(code)
     assert result.value_repr == "{-1}"
     assert len(result.denials) == 64
+    assert result.layers["DENIALS_RECORDED"] == "partial"
 
 
 def test_refusals_of_a_session(box: fastness.Sandbox) -> None:
