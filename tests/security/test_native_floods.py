@@ -145,4 +145,3 @@ def test_only_folders_of_owners_are_removed(path: str, monkeypatch: pytest.Monke
         patch.setattr(os, "open", opened)
         with pytest.raises(OSError, match="not below a folder of an owner"):
             runtime.remove_tree(path)
-
