@@ -18,6 +18,8 @@ HOST = "-host"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+#: The controllers without which there are no slots.
+REQUIRED = ("memory", "pids")
 #: The period of the CPU limit in microseconds, the kernel's own default.
 PERIOD_US = 100_000
 #: The kernel takes no CPU share below this many microseconds in a period.

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 
+from fastness._linux.cgroup_files import read
+
 _PROC_CAP = 1 << 20
 
 TYPE_CHECKING = False
@@ -160,8 +162,7 @@ def members(folder: str) -> list[int]:
 
     0 stands for a process that this process number namespace does not know.  Raises ``OSError``.
     """
-    with open(os.path.join(folder, "cgroup.procs"), "rb") as file:
-        return [int(word) for word in file.read().split()]
+    return [int(word) for word in read(folder, "cgroup.procs").split()]
 
 
 def own_places() -> dict[str, Place]:

@@ -22,8 +22,12 @@ from fastness._linux.cgroup_files import (
     remove_group,
     write,
 )
-from fastness._linux.cgroup_find import members
+from fastness._linux.cgroup_find import members, own_places
 from fastness._linux.procs import pidfd_open, pidfd_send_signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Seconds for killed processes to be gone.
 KILL_S = 5.0
@@ -84,12 +88,15 @@ class Slot:
         self._pids = pids or next((folder for folder in folders if os.path.exists(f"{folder}/pids.max")), "")
         #: What was written and read back, by file; a file that is not in here will be written.
         self._held: dict[tuple[str, str], str] = {}
+        #: Whether there is more to count from anew than :meth:`reset` has set back.
         self._used = False
+        #: Whether a process was moved to all of the folders, and not to the essential ones alone.
+        self._everywhere = False
         self._base: dict[str, int | None] = {}
 
     def configure(self, *, memory: int, pids: int, cpus: float | None) -> None:
         """
-        Set the limits and start counting; returns when they hold.
+        Set the limits and start counting, where :meth:`reset` has not just done so; returns when they hold.
 
         ``memory`` in bytes caps memory and swap together, rounded down to whole pages; ``pids`` caps processes and
         threads; ``cpus`` is a number of processors, None for no limit of its own.  Limits that hold already cost
@@ -116,7 +123,7 @@ class Slot:
             raise OSError(errno.EIO, f"{name} holds {seen} where {value} was written", f"{folder}/{name}")
         self._held[folder, name] = value
 
-    def attach(self, pid: int, *, cpu: bool = True) -> None:
+    def attach(self, pid: int, *, cpu: bool = True, alive: Callable[[], bool] | None = None) -> None:
         """
         Move process ``pid``, with all its threads, into the slot; its children are not moved.
 
@@ -124,13 +131,32 @@ class Slot:
 
         What it used before stays charged to the group it came from.  The kernel waits for all processors, so this
         takes milliseconds.  Raises ``OSError``; the process may then be in the slot in part and must be ended.
+
+        Groups take numbers only.  ``alive`` says whether the process that is meant still has this one, and is asked
+        once it was moved: if not, whatever has the number is put where this process is, for what is in a slot is
+        killed when the slot is taken back, and ``ProcessLookupError`` is raised.
         """
         if pid < 1:
             # The kernel would take 0 for the process that writes.
             raise OSError(errno.ESRCH, f"no process has number {pid}")
-        self._used = True
-        for folder in self._folders if cpu else self._essential():
+        folders = self._folders if cpu else self._essential()
+        self._everywhere = self._everywhere or cpu
+        for folder in folders:
             write(folder, "cgroup.procs", str(pid))
+        if alive is not None and not alive():
+            self._put_back(pid, folders)
+            raise ProcessLookupError(errno.ESRCH, f"process {pid} has ended")
+
+    def _put_back(self, pid: int, folders: list[str]) -> None:
+        ours = [place.folder for place in own_places().values()]
+        for folder in folders:
+            if pid in members(folder):
+                # With version 1 each hierarchy has a folder of its own; with version 2 there is one in all.
+                above = [one for one in ours if folder.startswith(f"{one}/")] or ours
+                try:
+                    write(above[0], "cgroup.procs", str(pid))
+                except ProcessLookupError:
+                    return
 
     def _essential(self) -> list[str]:
         """The groups that a process must be in for memory and processes to be limited."""
@@ -174,7 +200,8 @@ class Slot:
 
     def processes(self) -> list[int]:
         """Processes in the slot now; 0 for one that this process number namespace does not know."""
-        return sorted({pid for folder in self._folders for pid in members(folder)})
+        folders = self._folders if self._everywhere else self._essential()
+        return sorted({pid for folder in folders for pid in members(folder)})
 
     def kill(self) -> None:
         """
@@ -251,7 +278,7 @@ class Slot:
             time.sleep(pause)
             pause = min(pause * 2, 0.02)
         self._mark()
-        self._used = False
+        self._used = self._everywhere = False
 
     def remove(self) -> None:
         """Remove the slot, which must hold no process; one that is gone already is fine.  Raises ``OSError``."""

@@ -13,6 +13,7 @@ import os
 from fastness._linux.cgroup_files import (
     PERIOD_US,
     PREFIX,
+    REQUIRED,
     SLOTS,
     check_name,
     counter,
@@ -24,7 +25,6 @@ from fastness._linux.cgroup_files import (
 from fastness._linux.cgroup_find import Place, holds_us
 from fastness._linux.cgroup_slot import Slot, Slots, Unusable
 
-REQUIRED = ("memory", "pids")
 _OPTIONAL = ("cpu", "cpuacct")
 
 

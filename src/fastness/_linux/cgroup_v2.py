@@ -26,6 +26,7 @@ from fastness._linux.cgroup_files import (
     HOST,
     PERIOD_US,
     PREFIX,
+    REQUIRED,
     SLOTS,
     check_name,
     counter,
@@ -37,11 +38,9 @@ from fastness._linux.cgroup_files import (
 )
 from fastness._linux.cgroup_find import Place, holds_us, members
 from fastness._linux.cgroup_slot import KILL_S, Slot, Slots, Unusable
-from fastness._linux.syscalls import raw
+from fastness._linux.syscalls import CLONE_INTO_CGROUP, raw
 
-REQUIRED = ("memory", "pids")
 _OPTIONAL = ("cpu",)
-_CLONE_INTO_CGROUP = 0x200000000
 #: Rounds of moving processes that go on making children.
 _ROUNDS = 32
 
@@ -68,6 +67,8 @@ class SlotV2(Slot):
         super().__init__(name, [folder], folder)
         self._folder = folder
         self._limits_cpu = limits_cpu
+        # Decided when the machine was started.
+        self._counts_swap = os.path.exists(f"{folder}/memory.swap.max")
         self.fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         # Since Linux 6.12 a peak can be set back, for the descriptor that did it alone.
         self._peak_fd = -1
@@ -79,7 +80,7 @@ class SlotV2(Slot):
 
     def _limit(self, memory: int, pids: int, quota: int | None) -> None:
         folder = self._folder
-        if os.path.exists(f"{folder}/memory.swap.max"):
+        if self._counts_swap:
             self._hold(folder, "memory.swap.max", "0")
         elif not swap_is_off():
             raise OSError(errno.ENOTSUP, "this kernel does not count swap, and this machine has swap")
@@ -355,7 +356,7 @@ def knows_clone_into() -> bool:
     """
     # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
     # set_tid_size, cgroup.
-    arguments = (C.c_uint64 * 11)(_CLONE_INTO_CGROUP, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0x7FFFFFFF)
+    arguments = (C.c_uint64 * 11)(CLONE_INTO_CGROUP, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0x7FFFFFFF)
     try:
         # SAFETY: the kernel reads 88 bytes of `arguments`, which outlives the call, and makes no process, since the
         # highest number of all is above every limit on open files.

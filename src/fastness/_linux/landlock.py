@@ -40,26 +40,31 @@ WRITE = ((1 << 13) - 1 | REFER | TRUNCATE) & ~(EXECUTE | _MAKE_CHAR | _MAKE_BLOC
 #: The rights that make sense on something that is no directory.
 _FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
-BIND_TCP = 1 << 0
-CONNECT_TCP = 1 << 1
+_BIND_TCP = 1 << 0
+_CONNECT_TCP = 1 << 1
 
-SCOPE_ABSTRACT_UNIX = 1 << 0
-SCOPE_SIGNAL = 1 << 1
+_SCOPE_ABSTRACT_UNIX = 1 << 0
+_SCOPE_SIGNAL = 1 << 1
 
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
-_RULE_NET_PORT = 2
+
+
+#: What :func:`abi` said, once the kernel was asked.
+_known: list[int] = []
 
 
 def abi() -> int:
-    """The kernel's Landlock ABI version; 0 where Landlock is absent or switched off."""
-    try:
-        # SAFETY: a null attribute of size 0 with this flag only asks for the version.
-        return raw("landlock_create_ruleset", 0, 0, _CREATE_RULESET_VERSION)
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
-            return 0
-        raise
+    """The kernel's Landlock ABI version, asked once; 0 where Landlock is absent or switched off."""
+    if not _known:
+        try:
+            # SAFETY: a null attribute of size 0 with this flag only asks for the version.
+            _known.append(raw("landlock_create_ruleset", 0, 0, _CREATE_RULESET_VERSION))
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
+                raise
+            _known.append(0)
+    return _known[0]
 
 
 def file_rights(version: int) -> int:
@@ -89,8 +94,8 @@ class Ruleset:
         if not self.abi:
             raise OSError(errno.ENOSYS, "landlock: the kernel does not have it or it is switched off")
         self.handled_files = file_rights(self.abi)
-        network = BIND_TCP | CONNECT_TCP if self.abi >= 4 else 0
-        scopes = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if self.abi >= 6 else 0
+        network = _BIND_TCP | _CONNECT_TCP if self.abi >= 4 else 0
+        scopes = _SCOPE_ABSTRACT_UNIX | _SCOPE_SIGNAL if self.abi >= 6 else 0
         attribute = (C.c_uint64 * 3)(self.handled_files, network, scopes)
         # The attribute grew with the ABI, and an older kernel refuses bytes that it does not know.
         size = 24 if self.abi >= 6 else 16 if self.abi >= 4 else 8
@@ -114,12 +119,6 @@ class Ruleset:
             self.allow_beneath(fd, rights)
         finally:
             os.close(fd)
-
-    def allow_port(self, port: int, rights: int) -> None:
-        """Allow ``BIND_TCP`` or ``CONNECT_TCP`` on one port; from ABI 4 on.  Raises ``OSError``."""
-        attribute = (C.c_uint64 * 2)(rights, port)
-        # SAFETY: the kernel reads a `struct landlock_net_port_attr`, 16 bytes that outlive the call.
-        raw("landlock_add_rule", self.fd, _RULE_NET_PORT, C.addressof(attribute), 0)
 
     def restrict(self) -> str:
         """

@@ -43,11 +43,6 @@ def make_private() -> None:
     mount("none", "/", None, _MS_REC | _MS_PRIVATE)
 
 
-def make_root_mount(path: str) -> None:
-    """Make ``path`` a mount point of itself, so that it can be pivoted to."""
-    mount(path, path, None, _MS_BIND | _MS_REC)
-
-
 def bind(source: str, target: str, *, recursive: bool = True) -> None:
     """Show ``source``, with what is mounted below it, at ``target`` too."""
     mount(source, target, None, _MS_BIND | (_MS_REC if recursive else 0))

@@ -7,7 +7,7 @@ through after all, since what its pointers lead to could be changed between the 
 reason nothing of the guest's memory is read: a record has what is in registers.
 
 A guest chooses how often it is refused, so a box has at most :data:`MAX_ROWS` rows and :data:`MAX_NOTIFICATIONS`
-notifications.  After that its listener is closed, and the kernel refuses on its own (``ENOSYS``).
+notifications.  With the last one its listener is closed, and the kernel refuses on its own (``ENOSYS``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Rows that are kept for one box.  The call after the last distinct one is refused without a record.
 MAX_ROWS = 64
-#: Refused calls of one box that are answered.
+#: Refused calls of one box that are recorded; the last of them is answered by the kernel already.
 MAX_NOTIFICATIONS = 4096
 
 # `struct seccomp_notif`: id, pid, flags, then `struct seccomp_data`: nr, arch, instruction pointer, six arguments.
@@ -38,6 +38,9 @@ _ANSWER = struct.Struct("=QqiI")
 
 _RECV = 0xC0502100
 _SEND = 0xC0182101
+
+#: What :func:`notification_sizes` said, once it was asked.
+_sizes: list[tuple[int, int]] = []
 
 _NAMES = {number: name for name, number in NUMBERS.items()}
 
@@ -79,7 +82,9 @@ class Listener:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.gone = False
-        sizes = notification_sizes()
+        if not _sizes:
+            _sizes.append(notification_sizes())
+        sizes = _sizes[0]
         self._buffer = bytearray(max(sizes[0], _NOTIFICATION.size))
         self._empty = bytes(self._buffer)
         self._answer = bytearray(max(sizes[1], _ANSWER.size))
@@ -147,8 +152,8 @@ class Supervisor:
 
     ``on_row(box, row)`` is called for each refused call, with its row counted up, before the call is answered: a
     record is never later than what the guest does next.  ``on_end(box, reason)`` is called once for each box, before
-    its listener is closed: ``ended`` where no process is left under the filter, ``full`` where it reached a limit,
-    ``removed``, or ``failed: ...`` where the kernel would not go on.
+    its listener is closed: ``ended`` where no process is left under the filter, ``full`` where it reached a limit, or
+    ``failed: ...`` where the kernel would not go on.
     """
 
     def __init__(
@@ -169,12 +174,6 @@ class Supervisor:
         self._boxes[fd] = _Box(box, Listener(fd), answers)
         self._poll.register(fd, select.POLLIN)
 
-    def remove(self, box: Hashable) -> None:
-        """Close the listener of ``box``; nothing where it is not served any more."""
-        for served in list(self._boxes.values()):
-            if served.key == box:
-                self._end(served, "removed")
-
     def watch(self, fd: int, function: Callable[[int], object]) -> None:
         """Call ``function`` with the poll events whenever the other descriptor ``fd`` is readable or hung up."""
         self._watched[fd] = function
@@ -184,10 +183,6 @@ class Supervisor:
         """Forget ``fd``; call it before the descriptor is closed."""
         del self._watched[fd]
         self._poll.unregister(fd)
-
-    def boxes(self) -> list[Hashable]:
-        """The boxes that are served."""
-        return [served.key for served in self._boxes.values()]
 
     def step(self, timeout: float | None = None) -> bool:
         """
@@ -203,11 +198,6 @@ class Supervisor:
             elif (function := self._watched.get(fd)) is not None:
                 function(events)
         return bool(ready)
-
-    def close(self) -> None:
-        """Close every listener."""
-        for served in list(self._boxes.values()):
-            self._end(served, "removed")
 
     def _serve(self, box: _Box) -> None:
         try:
@@ -226,9 +216,11 @@ class Supervisor:
             row.count += 1
             box.left -= 1
             self._on_row(box.key, row)
-            box.listener.answer(refused.id, box.answers.get(refused.number, box.default))
             if not box.left:
+                # Instead of an answer, after which the guest would go on: the kernel refuses this one too.
                 self._end(box, "full")
+                return
+            box.listener.answer(refused.id, box.answers.get(refused.number, box.default))
         except OSError as error:
             self._end(box, f"failed: {error}")
 

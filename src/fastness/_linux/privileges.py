@@ -41,10 +41,20 @@ def set_limit(resource: int, value: int) -> None:
     Raises ``OSError`` (``prlimit(2)``).
     """
     old = (C.c_uint64 * 2)()
-    # SAFETY: with a null new limit the kernel writes one `struct rlimit64`, 16 bytes, to `old`.
-    raw("prlimit64", 0, resource, 0, C.addressof(old))
-    value = min(value, old[1])
     new = (C.c_uint64 * 2)(value, value)
+    try:
+        # SAFETY: the kernel reads one `struct rlimit64`, 16 bytes, of `new` and writes one to `old`; both outlive the
+        # call.
+        raw("prlimit64", 0, resource, C.addressof(new), C.addressof(old))
+        if value <= old[1]:
+            return
+    except OSError as error:
+        # It is above the present hard limit, which without CAP_SYS_RESOURCE nobody may raise.
+        if error.errno != errno.EPERM:
+            raise
+        # SAFETY: with a null new limit the kernel only writes 16 bytes to `old`.
+        raw("prlimit64", 0, resource, 0, C.addressof(old))
+    new[0] = new[1] = old[1]
     # SAFETY: the kernel reads 16 bytes of `new`, which outlives the call.
     raw("prlimit64", 0, resource, C.addressof(new), 0)
 

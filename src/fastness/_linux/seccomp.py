@@ -20,7 +20,6 @@ _FLAG_NEW_LISTENER = 1 << 3
 # Linux 5.19: once a supervisor has taken a notification, only a fatal signal ends the wait for its answer.
 _FLAG_WAIT_KILLABLE_RECV = 1 << 5
 
-_KILL_PROCESS = 0x80000000
 _USER_NOTIFICATION = 0x7FC00000
 
 
@@ -77,16 +76,7 @@ def has_user_notification() -> bool:
         notification_sizes()
     except OSError:
         return False
-    return _knows(_USER_NOTIFICATION)
-
-
-def can_kill_process() -> bool:
-    """Whether the kernel knows ``SECCOMP_RET_KILL_PROCESS`` (Linux 4.14)."""
-    return _knows(_KILL_PROCESS)
-
-
-def _knows(number: int) -> bool:
-    action = C.c_uint32(number)
+    action = C.c_uint32(_USER_NOTIFICATION)
     try:
         # SAFETY: the kernel reads one 32-bit word that outlives the call.
         raw("seccomp", _GET_ACTION_AVAIL, 0, C.addressof(action))

@@ -219,7 +219,7 @@ class Family:
             def confirm(box: Box) -> None:
                 if slot is not None and not into:
                     try:
-                        slot.attach(box.pid, cpu=self.config["kind"] == "command")
+                        slot.attach(box.pid, cpu=self.config["kind"] == "command", alive=lambda: box.alive)
                     except ProcessLookupError:
                         pass  # it has ended, and what it said of that is to be heard next
 

@@ -49,13 +49,12 @@ def test_deny_all_denies_files_and_tcp(child: Child, user: str, open_folder: Pat
 
 
 def test_rules_give_back_only_what_they_say(child: Child, user: str, open_folder: Path) -> None:
-    """A rule for reading a folder and for one port allows these and nothing else."""
+    """A rule for reading a folder allows that and nothing else."""
     (open_folder / "file").write_text("x")
     rules = """
 ruleset = landlock.Ruleset()
 ruleset.allow_path(folder, landlock.READ)
 ruleset.allow_path(folder + "/file", landlock.READ)
-if ruleset.abi >= 4: ruleset.allow_port(port, landlock.CONNECT_TCP)
 print(ruleset.restrict())
 """
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -63,7 +62,7 @@ print(ruleset.restrict())
         lines = child(code, user=user).stdout.splitlines()
     assert lines[0] == "succeeded succeeded succeeded succeeded"
     assert lines[1] == landlock.describe(landlock.abi())
-    assert lines[2] == "succeeded EACCES EACCES succeeded"
+    assert lines[2] == f"succeeded EACCES EACCES {'EACCES' if landlock.abi() >= 4 else 'succeeded'}"
 
 
 @pytest.mark.parametrize("version", range(1, 7))
@@ -88,6 +87,7 @@ def test_without_landlock_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         raise syscalls.oserror(name, errno.ENOSYS)
 
     monkeypatch.setattr(landlock, "raw", missing)
+    monkeypatch.setattr(landlock, "_known", [])
     assert landlock.abi() == 0
     with pytest.raises(OSError, match="landlock"):
         landlock.deny_all()
@@ -96,6 +96,7 @@ def test_without_landlock_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         raise syscalls.oserror(name, errno.ENOMEM)
 
     monkeypatch.setattr(landlock, "raw", odd)
+    monkeypatch.setattr(landlock, "_known", [])
     with pytest.raises(OSError, match="landlock"):
         landlock.abi()
 

@@ -1,0 +1,109 @@
+"""Control group slots on their way from one run to the next: what is moved into one, what is counted, what is looked at."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import cgroup_checks
+import pytest
+
+import house
+from fastness._linux import cgroup, cgroup_find
+from fastness._linux.cgroup_slot import Slot
+
+
+@pytest.fixture(scope="module")
+def slots() -> Iterator[cgroup.Slots]:
+    """Slots of this process, where this machine lets it make some."""
+    house.require("control groups")
+    found = cgroup.find(f"in-use-{os.getpid()}")
+    assert isinstance(found, cgroup.Slots)
+    yield found
+    cgroup_checks.everything_is_gone(found)
+
+
+@pytest.fixture
+def slot(slots: cgroup.Slots) -> Iterator[Slot]:
+    """A new slot."""
+    made = slots.new(f"used-{os.getpid()}")
+    yield made
+    made.kill()
+    made.remove()
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is in this one's groups."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    yield child
+    child.kill()
+    child.wait()
+
+
+def groups(pid: int) -> str:
+    """Where a process is, in every hierarchy."""
+    with open(f"/proc/{pid}/cgroup", encoding="ascii") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+def test_a_number_that_became_anothers_is_let_go(slot: Slot, sleeper: subprocess.Popen[bytes], cpu: bool) -> None:
+    """What has the number now is neither kept nor killed with the slot; before it was looked at again it was both."""
+    before = groups(sleeper.pid)
+    slot.attach(sleeper.pid, cpu=cpu)
+    assert slot.processes() == [sleeper.pid]
+    slot._put_back(sleeper.pid, slot._folders)
+    with pytest.raises(ProcessLookupError):
+        slot.attach(sleeper.pid, cpu=cpu, alive=lambda: False)
+    assert slot.processes() == []
+    assert groups(sleeper.pid) == before
+    slot.reset()
+    slot.kill()
+    assert sleeper.poll() is None
+
+
+def test_a_process_that_is_the_one_that_was_meant_stays(slot: Slot, sleeper: subprocess.Popen[bytes]) -> None:
+    """It is asked for after the move, or the answer would say nothing of what was moved."""
+    asked: list[list[int]] = []
+    slot.attach(sleeper.pid, alive=lambda: not asked.append(slot.processes()))
+    assert asked == [[sleeper.pid]]
+    assert slot.processes() == [sleeper.pid]
+    slot.kill()
+    assert sleeper.wait(10) == -9
+
+
+def test_a_run_does_not_wait_for_what_was_done_before_it(
+    slot: Slot, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counters are set back when a slot is taken back, and not once more when the next process is in it."""
+    marks: list[Slot] = []
+    mark = Slot._mark
+    monkeypatch.setattr(Slot, "_mark", lambda self: (marks.append(self), mark(self)))
+    slot.configure(memory=64 << 20, pids=8, cpus=None)
+    assert len(marks) == 1
+    slot.reset()
+    assert len(marks) == 2
+    slot.attach(sleeper.pid)
+    slot.configure(memory=64 << 20, pids=8, cpus=None)
+    assert len(marks) == 2
+    slot.configure(memory=64 << 20, pids=8, cpus=None)
+    assert len(marks) == 3
+
+
+def test_groups_that_nothing_was_moved_to_are_not_looked_at(
+    slot: Slot, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what a process was moved to can hold one."""
+    looked: list[str] = []
+    members = cgroup_find.members
+    monkeypatch.setattr("fastness._linux.cgroup_slot.members", lambda folder: looked.append(folder) or members(folder))
+    slot.attach(sleeper.pid, cpu=False)
+    assert slot.processes() == [sleeper.pid]
+    assert sorted(looked) == sorted(slot._essential())
+    looked.clear()
+    slot.attach(sleeper.pid)
+    assert slot.processes() == [sleeper.pid]
+    assert sorted(looked) == sorted(slot._folders)
