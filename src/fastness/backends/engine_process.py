@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastness.errors import BackendError, GuestProtocolError
@@ -23,6 +22,7 @@ from fastness.wire.session import HostSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
 
     from fastness.waiting import Waiting
 
@@ -52,6 +52,8 @@ _spawners_lock = threading.Lock()
 
 def _spawner() -> ThreadPoolExecutor:
     """The one thread of this process that starts engines; a forked child has its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with _spawners_lock:
         pid = os.getpid()
         found = _spawners.get(pid)

@@ -16,7 +16,6 @@ from fastness.cli.run import read_stdin, variables
 from fastness.cli.visible import one_line
 from fastness.errors import ApplyRefused
 from fastness.limits import size_of
-from fastness.runner.triggers import is_allowed
 from fastness.runs import Applied, Changes, RunResult
 
 #: Columns that tables take at most, also on a wider terminal.
@@ -97,6 +96,8 @@ def _finish(result: RunResult, work: str | None, allow: tuple[str, ...], *, do_a
         if work is not None and not as_json and _count(result.changes):
             err(f"{work} is as it was; --apply brings the changes in")
         return code
+    from fastness.runner.triggers import is_allowed
+
     changes = result.changes
     for name in allow:
         if not any(is_allowed(path, (name,)) for path in (*changes.added, *changes.changed, *changes.deleted)):
@@ -113,23 +114,24 @@ def _finish(result: RunResult, work: str | None, allow: tuple[str, ...], *, do_a
 
 def _show(result: RunResult, work: str | None) -> None:
     """Refusals, changes, and what was left out: on standard error, beside the command's own output."""
-    console = stderr_console()
     if result.denials or result.usage.denials_dropped:
-        console.print(denial_table(result.denials, result.usage.denials_dropped), width=_width(console))
+        _print(denial_table(result.denials, result.usage.denials_dropped))
     if result.outcome.dropped_bytes:
         err(f"{size(result.outcome.dropped_bytes)} of output were shown and not kept in the result")
     if _count(result.changes):
-        console.print(change_table(result), width=_width(console))
+        _print(change_table(result))
     elif work is not None:
         err("no file was changed")
     if result.changes.left_out:
-        console.print(left_out_table(result.changes.left_out), width=_width(console))
+        _print(left_out_table(result.changes.left_out))
     if not result.sandboxed:
         err("this run was NOT sandboxed")
 
 
-def _width(console: Any) -> int:
-    return min(_WIDTH, int(console.width))
+def _print(made: Any) -> None:
+    # Only where there is a table: what draws it takes long to import.
+    console = stderr_console()
+    console.print(made, width=min(_WIDTH, console.width))
 
 
 def _count(changes: Changes) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import time
 from collections.abc import Sequence
@@ -173,7 +172,7 @@ class _Application:
 
     def perform(self, place: str, folder: str) -> Applied:
         """Do it.  Raises BackendError or ApplyRefused, with everything put back."""
-        token = secrets.token_hex(8)
+        token = os.urandom(8).hex()
         steps = []
         for number, path in enumerate((*self._delete, *self._write)):
             new, old = f".fastness-{token}-{number}.new", f".fastness-{token}-{number}.old"

@@ -5,7 +5,6 @@ One run from end to end: which tier, is it proven, stage, run, make a result of 
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable
 from functools import partial
@@ -13,10 +12,8 @@ from typing import Any
 
 import msgspec
 
-from fastness.audit.log import FileLog
 from fastness.backends import registry
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
-from fastness.backends.local import VARIABLE, LocalBackend, allowed
 from fastness.errors import BackendError, ConfigurationError, StagingError, TierUnavailable
 from fastness.runner import staging
 from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
@@ -102,6 +99,8 @@ class Runner:
         raise TierUnavailable("auto", tuple(reasons))
 
     def _local(self) -> Backend:
+        from fastness.backends.local import VARIABLE, LocalBackend, allowed
+
         if not allowed():
             raise TierUnavailable(
                 "local",
@@ -161,6 +160,7 @@ class Runner:
     async def _audit_unsandboxed(self, request: RunRequest, run_id: str) -> None:
         """An unsandboxed run is recorded on disk before it starts; where that fails, it does not start."""
         from fastness._wasi import home
+        from fastness.audit.log import FileLog
 
         log = FileLog(os.path.join(home.folder("data"), "audit.jsonl"))
         append = partial(
@@ -222,7 +222,7 @@ def _stage_project(request: RunRequest, work: str) -> Staged:
 
 
 def _run_id() -> str:
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def result(

@@ -7,6 +7,8 @@ run, shell start, or when an editor opens the folder.  They are applied only whe
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 from collections.abc import Container, Iterable
 from fnmatch import translate
@@ -31,6 +33,8 @@ TRIGGER_FOLDERS: dict[str, str] = {
     ".zed": "the editor",
     ".devcontainer": "the editor",
     ".cursor": "the coding agent",
+    ".continue": "the coding agent",
+    ".windsurf": "the coding agent",
     ".claude": "the coding agent",
     ".codex": "the coding agent",
     ".gemini": "the coding agent",
@@ -41,6 +45,7 @@ TRIGGER_FOLDERS: dict[str, str] = {
     "node_modules/.bin": "npm",
     ".yarn": "yarn",
     ".mvn": "maven",
+    "gradle/wrapper": "gradle",
     ".bundle": "bundler",
     ".ssh": "ssh",
     ".config/fish": "the shell",
@@ -55,14 +60,18 @@ TRIGGER_NAMES: dict[str, str] = {
     ".gitconfig": "git",
     ".gitlab-ci.yml": "continuous integration",
     ".travis.yml": "continuous integration",
-    ".drone.yml": "continuous integration",
+    ".drone.y*ml": "continuous integration",
     ".cirrus.y*ml": "continuous integration",
     ".woodpecker*": "continuous integration",
-    "azure-pipelines*.yml": "continuous integration",
+    "azure-pipelines*.y*ml": "continuous integration",
+    "appveyor.yml": "continuous integration",
+    ".appveyor.yml": "continuous integration",
     "bitbucket-pipelines.yml": "continuous integration",
     "jenkinsfile": "continuous integration",
     ".pre-commit-config.y*ml": "git hooks",
     "lefthook*.y*ml": "git hooks",
+    ".lintstagedrc*": "git hooks",
+    "lint-staged.config.*": "git hooks",
     ".envrc": "direnv",
     ".env": "whatever loads variables",
     ".env.*": "whatever loads variables",
@@ -73,6 +82,13 @@ TRIGGER_NAMES: dict[str, str] = {
     "*.code-workspace": "the editor",
     ".devcontainer.json": "the editor",
     ".mcp.json": "the coding agent",
+    ".aider.conf.yml": "the coding agent",
+    ".cursorrules": "the coding agent",
+    ".windsurfrules": "the coding agent",
+    "agents.md": "the coding agent",
+    "claude.md": "the coding agent",
+    "claude.local.md": "the coding agent",
+    "gemini.md": "the coding agent",
     ".exrc": "the editor",
     ".vimrc": "the editor",
     ".lvimrc": "the editor",
@@ -81,6 +97,8 @@ TRIGGER_NAMES: dict[str, str] = {
     ".dir-locals.el": "the editor",
     ".eslintrc*": "eslint",
     "eslint.config.*": "eslint",
+    ".prettierrc*": "prettier",
+    "prettier.config.*": "prettier",
     ".pylintrc*": "pylint",
     "pylintrc*": "pylint",
     ".flake8": "flake8",
@@ -109,6 +127,9 @@ TRIGGER_NAMES: dict[str, str] = {
     "*.pth": "Python",
     "*.pyc": "Python",
     "pyvenv.cfg": "Python",
+    ".pdbrc": "Python",
+    "jupyter_*_config.py": "jupyter",
+    "jupyter_*_config.json": "jupyter",
     ".bashrc": "the shell",
     ".bash_*": "the shell",
     ".profile": "the shell",
@@ -120,8 +141,10 @@ TRIGGER_NAMES: dict[str, str] = {
     ".tmux.conf": "the shell",
     ".inputrc": "the shell",
     "build.rs": "cargo",
+    "cargo.toml": "cargo",
     "rust-toolchain*": "cargo",
     ".irbrc": "Ruby",
+    ".rspec": "rspec",
     ".pryrc": "Ruby",
     ".rprofile": "R",
     ".renviron": "R",
@@ -135,6 +158,12 @@ TRIGGER_NAMES: dict[str, str] = {
 TRIGGER_PLACES: dict[str, str] = {
     ".cargo/config": "cargo",
     ".cargo/config.toml": "cargo",
+    ".github/copilot-instructions.md": "the coding agent",
+    "bin/activate": "the shell",
+    "bin/activate.csh": "the shell",
+    "bin/activate.fish": "the shell",
+    "bin/activate.ps1": "the shell",
+    "bin/activate_this.py": "Python",
 }
 
 #: What git obeys in a folder that it takes for a repository, or takes it for one by.
@@ -143,7 +172,11 @@ GIT_PARTS = frozenset({"head", "commondir", "config", "config.worktree", "hooks"
 _GIT_SIGNS = (frozenset({"head", "objects", "refs"}), frozenset({"head", "commondir"}))
 _GIT_SIGN = frozenset().union(*_GIT_SIGNS)
 
-_names = [(re.compile(translate(pattern)), by) for pattern, by in TRIGGER_NAMES.items()]
+
+@functools.cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Names that are patterns.  Made where they are first asked for: most runs apply nothing."""
+    return tuple((re.compile(translate(name)), by) for name, by in TRIGGER_NAMES.items() if set(name) & set("*?["))
 
 
 def git_folders(paths: Iterable[str]) -> frozenset[str]:
@@ -178,7 +211,7 @@ def acted_on_by(path: str, repositories: Container[str] = ()) -> str:
         if within.endswith(f"/{place}/"):
             return by
     name = low.rpartition("/")[2]
-    by = next((by for pattern, by in _names if pattern.match(name)), "")
+    by = TRIGGER_NAMES.get(name) or next((by for pattern, by in _patterns() if pattern.match(name)), "")
     if by:
         return by
     parts = low.split("/")
@@ -189,5 +222,5 @@ def acted_on_by(path: str, repositories: Container[str] = ()) -> str:
 
 
 def is_allowed(path: str, allow: Iterable[str]) -> bool:
-    """Whether a path, or a folder that it is in, is one of ``allow``."""
-    return any(path == item or path.startswith(item.rstrip("/") + "/") for item in allow if item.strip("/"))
+    """Whether a path, or a folder that it is in, is one of ``allow``, in any spelling: ``./a//b/`` is ``a/b``."""
+    return any(path == item or path.startswith(item + "/") for item in map(os.path.normpath, allow))

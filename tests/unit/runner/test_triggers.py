@@ -13,7 +13,7 @@ from tree_support import Copy, write
 import house
 from fastness.errors import ApplyRefused
 from fastness.runner import triggers
-from fastness.runner.triggers import acted_on_by, git_folders
+from fastness.runner.triggers import acted_on_by, git_folders, is_allowed
 
 _API = Path(__file__).parents[3] / "docs/api.md"
 
@@ -26,6 +26,11 @@ NAMED = [
     ".cirrus.yml", ".gemini/settings.json", ".codex/config.toml", ".claude/settings.json", ".cursor/mcp.json",
     "a/__pycache__/x.cpython-311.pyc", "x.pyc", ".venv/bin/python", "venv/bin/activate", "sub/venv/lib/x.py",
     "node_modules/.bin/tsc", "sub/node_modules/.bin/tsc", ".coveragerc", ".flake8", "mypy.ini", "eslint.config.mjs",
+    ".pdbrc", "jupyter_server_config.py", "sub/jupyter_notebook_config.json", "Cargo.toml", ".lintstagedrc.json",
+    "lint-staged.config.mjs", ".prettierrc", ".prettierrc.cjs", "prettier.config.js", ".aider.conf.yml", ".rspec",
+    "gradle/wrapper/gradle-wrapper.jar", "appveyor.yml", ".appveyor.yml", ".drone.yaml", "azure-pipelines.ci.yaml",
+    "env/bin/activate", "env/bin/Activate.ps1", "CLAUDE.md", "sub/AGENTS.md", ".cursorrules", ".continue/config.yaml",
+    ".windsurf/rules/x.md", ".github/copilot-instructions.md",
 ]  # fmt: skip
 
 
@@ -61,7 +66,7 @@ def test_they_must_be_named(copy: Copy, path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     ["a.py", "HEAD", "config", "hooks/x", "refs/x", "objects/x", "environment", "src/venv.py", "node_modules/a/x.js",
-     "a/__pycache__", "docs/mise.md", "tests/test_env.py", "env/x.py"],
+     "a/__pycache__", "docs/mise.md", "gradle/x", "bin/activated", "agents.py", "Cargo.lock", "tests/test_env.py", "env/x.py"],
 )  # fmt: skip
 def test_others_need_no_name(path: str) -> None:
     """Names that only begin alike, and parts of a repository outside one."""
@@ -150,3 +155,12 @@ def test_the_reference_lists_them_all() -> None:
     names = [f"`{name}`" for name in (*triggers.TRIGGER_NAMES, *triggers.TRIGGER_PLACES)]
     low = text.lower()
     assert [name for name in (*folders, *names) if name not in low] == []
+
+
+@pytest.mark.parametrize("spelled", ["./conftest.py", "conftest.py/", ".//conftest.py", "sub/../conftest.py", "./."])
+def test_a_path_may_be_spelled_in_any_way(spelled: str) -> None:
+    """It means what the shell's completion, or a person, meant by it; and no spelling means all."""
+    assert is_allowed("conftest.py", [spelled]) is (spelled != "./.")
+    assert not is_allowed("other/conftest.py", [spelled])
+    assert is_allowed("a/b/c", ["./a//b/"])
+    assert not any(is_allowed("a", [item]) for item in ("", "/", ".", "..", "./"))
