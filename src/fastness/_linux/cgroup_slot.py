@@ -171,18 +171,33 @@ class Slot:
 
     def usage(self) -> SlotUsage:
         """What was used since :meth:`configure`."""
-        now = self._counts()
-        base = self._base
+        return SlotUsage(self.memory_peak(), self.oom_kills(), self.cpu_us(), self.pids_denied())
 
-        def since(key: str) -> int | None:
-            last, first = now.get(key), base.get(key)
-            return None if last is None or first is None else max(0, last - first)
+    # Each of them alone: whoever looks again and again wants one, and each is a file.
 
-        cpu = since("cpu")
-        return SlotUsage(self._peak(), since("oom"), None if cpu is None else self._cpu_us(cpu), since("pids"))
+    def memory_peak(self) -> int | None:
+        """As in :class:`SlotUsage`."""
+        return self._peak()
 
-    def _counts(self) -> dict[str, int | None]:
-        """The kernel's counters, which only go up: ``oom``, ``cpu`` and ``pids``."""
+    def oom_kills(self) -> int | None:
+        """As in :class:`SlotUsage`."""
+        return self._since("oom")
+
+    def cpu_us(self) -> int | None:
+        """As in :class:`SlotUsage`."""
+        count = self._since("cpu")
+        return None if count is None else self._cpu_us(count)
+
+    def pids_denied(self) -> int | None:
+        """As in :class:`SlotUsage`."""
+        return self._since("pids")
+
+    def _since(self, key: str) -> int | None:
+        last, first = self._count(key), self._base.get(key)
+        return None if last is None or first is None else max(0, last - first)
+
+    def _count(self, key: str) -> int | None:
+        """One of the kernel's counters, which only go up: ``oom``, ``cpu`` or ``pids``."""
         raise NotImplementedError
 
     def _cpu_us(self, count: int) -> int:
@@ -196,7 +211,7 @@ class Slot:
 
     def _mark(self) -> None:
         self._reset_peak()
-        self._base = self._counts()
+        self._base = {key: self._count(key) for key in ("oom", "cpu", "pids")}
 
     def processes(self) -> list[int]:
         """Processes in the slot now; 0 for one that this process number namespace does not know."""

@@ -81,13 +81,13 @@ class SlotV1(Slot):
         if cpu is not None and self._held.pop((cpu, "cpu.cfs_quota_us"), "-1") != "-1":
             write(cpu, "cpu.cfs_quota_us", "-1")
 
-    def _counts(self) -> dict[str, int | None]:
+    def _count(self, key: str) -> int | None:
+        if key == "oom":
+            return counter(self._where["memory"], "memory.oom_control", "oom_kill")
+        if key == "pids":
+            return counter(self._where["pids"], "pids.events", "max")
         cpu = self._where.get("cpuacct")
-        return {
-            "oom": counter(self._where["memory"], "memory.oom_control", "oom_kill"),
-            "pids": counter(self._where["pids"], "pids.events", "max"),
-            "cpu": counter(cpu, "cpuacct.usage") if cpu else None,
-        }
+        return counter(cpu, "cpuacct.usage") if cpu else None
 
     def _cpu_us(self, count: int) -> int:
         return count // 1000

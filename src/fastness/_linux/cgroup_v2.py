@@ -58,6 +58,10 @@ def scope_command() -> str:
     return f"systemd-run {user}--scope -p Delegate=yes -- <command>"
 
 
+#: The kernel's counters: their files and their names in these.
+_COUNTERS = {"oom": ("memory.events", "oom_kill"), "pids": ("pids.events", "max"), "cpu": ("cpu.stat", "usage_usec")}
+
+
 class SlotV2(Slot):
     """A slot of version 2."""
 
@@ -97,12 +101,8 @@ class SlotV2(Slot):
         if self._limits_cpu and not self._held.pop((self._folder, "cpu.max"), "max").startswith("max"):
             write(self._folder, "cpu.max", f"max {PERIOD_US}")
 
-    def _counts(self) -> dict[str, int | None]:
-        return {
-            "oom": counter(self._folder, "memory.events", "oom_kill"),
-            "pids": counter(self._folder, "pids.events", "max"),
-            "cpu": counter(self._folder, "cpu.stat", "usage_usec"),
-        }
+    def _count(self, key: str) -> int | None:
+        return counter(self._folder, *_COUNTERS[key])
 
     def _peak(self) -> int | None:
         if self._peak_fd >= 0:

@@ -66,5 +66,5 @@ def _full(work: int, limits: Limits) -> str:
 def _denied(guest: Guest, detail: str, *, command: bool) -> bool:
     """Whether the guest was refused a process or a thread."""
     if guest.slot is not None:
-        return bool(guest.slot.usage().pids_denied) and (command or _NO_THREAD in detail)
+        return bool(guest.slot.pids_denied()) and (command or _NO_THREAD in detail)
     return _NO_THREAD in detail
