@@ -96,8 +96,9 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """End the guest.  Idempotent."""
-        drive(self._inner.aclose())
+        """End the guest, also while another thread executes in it.  Idempotent; a forked child leaves it alone."""
+        if self._pid == os.getpid():
+            drive(self._inner.aclose())
 
 
 _lock = threading.Lock()

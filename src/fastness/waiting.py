@@ -63,6 +63,9 @@ class Waiting(Protocol):
         """What ``waiter`` has to tell, as its ``poll`` does; nothing where it has nothing for so many ``seconds``."""
         raise NotImplementedError
 
+    async def pause(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+
     async def call(self, function: Callable[[], T]) -> T:
         """The result of a function that blocks."""
         raise NotImplementedError
@@ -131,6 +134,12 @@ class LoopWaiting:
         except TimeoutError:
             return []
         return waiter.poll(0)
+
+    async def pause(self, seconds: float) -> None:
+        """Others get their turn meanwhile."""
+        import anyio
+
+        await anyio.sleep(seconds)
 
     async def call(self, function: Callable[[], T]) -> T:
         """On a worker thread."""
@@ -252,6 +261,14 @@ class ThreadWaiting:
             # Rounded up: a wait that is cut short by a fraction of a millisecond would spin.
             if poll.poll(left * 1000 + 1):
                 return
+
+    async def pause(self, seconds: float) -> None:
+        """No longer than this thread may wait."""
+        limit = self.next_limit()
+        left = seconds if limit is None else min(seconds, limit.ends - time.monotonic())
+        time.sleep(max(left, 0))  # noqa: ASYNC251  # this is how a thread waits
+        if limit is not None and time.monotonic() >= limit.ends:
+            raise _Expired(limit)
 
     async def call(self, function: Callable[[], T]) -> T:
         """Here and now."""

@@ -51,7 +51,7 @@ def backend_of(sandbox: fastness.AsyncSandbox | fastness.Sandbox) -> NativeBacke
 def taken(backend: NativeBackend) -> dict[str, int]:
     """What guests that are at work have of their backend; zeros where nobody is."""
     families = list(backend._families.values())
-    ready = [guest for one in families for each in one._ready.values() for guest in each]
+    ready = [guest for one in families for guest in one._ready.values()]
     found = {
         "guests": sum(len(one._guests) for one in families) - len(ready),
         "holders": sum(one.holders for one in families),
@@ -169,10 +169,9 @@ def test_a_guest_that_waits_is_killed(tier: str) -> None:
         box.run("0")
         for _ in range(5):
             for family in backend_of(box)._families.values():
-                for ready in list(family._ready.values()):
-                    for guest in list(ready):
-                        guest.box.kill()
-                        assert guest.box.wait(5)
+                for guest in family._ready.values():
+                    guest.box.kill()
+                    assert guest.box.wait(5)
             assert box.run("6 * 7").value == 42
 
 

@@ -51,7 +51,7 @@ hook(box.Box, "adopt", "guest born")
 hook(native_limits, "bound", "guest limited")
 hook(filling, "fill_files", "filled")
 hook(native_talk.Talk, "run", "answered")
-hook(native_talk.Talk, "drain", "draining", first=True)
+hook(native_talk.Talk, "_drain", "draining", first=True)
 hook(native, "collect", "collecting", first=True)
 hook(native_family.Family, "bury", "burying", first=True)
 if state == "spawned":

@@ -356,8 +356,8 @@ def test_a_keeper_that_was_stopped(backend: WorkerBackend, mark: str, monkeypatc
 
 def test_folders_go_with_their_runs(backend: WorkerBackend) -> None:
     run(backend, "open('left', 'w').write('x'); import os; os.mkdir('d', 0)")
-    assert backend._owner is not None
-    assert os.listdir(backend._owner.folder) == []
+    assert backend._stock.owner is not None
+    assert os.listdir(backend._stock.owner.folder) == []
 
 
 _HOST = """

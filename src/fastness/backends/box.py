@@ -167,6 +167,9 @@ class Box:
 
     def cpu_s(self) -> float:
         """Seconds of processor time that the process has used; 0 where it is gone."""
+        if self.pid <= 0:
+            # To the kernel the number 0 is the caller itself.
+            return 0.0
         try:
             # The clock of another process (clock_getcpuclockid(3)): the number's complement, and 2 for all its time.
             return time.clock_gettime((~self.pid << 3) | 2)

@@ -8,23 +8,21 @@ done; what it may use is decided before it hears of the code, and what it used i
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
-from itertools import count
 from typing import Any
 
-from fastness._linux import cgroup
-from fastness.backends import native_config, native_gaps, native_limits, native_met, native_work
+from fastness.backends import native_gaps, native_limits, native_met, native_report, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.deadlines import left, told, until
+from fastness.backends.native_families import Families
 from fastness.backends.native_family import Family
 from fastness.backends.native_guest import Guest, Size
 from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_session import NativeSession
-from fastness.backends.native_slots import SlotStock, in_words, no_groups, place
+from fastness.backends.native_slots import in_words
 from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
 from fastness.backends.telling import CallbackRaised
@@ -38,14 +36,11 @@ from fastness.waiting import Slots, ThreadWaiting, Waiting
 _DEFAULT_GUESTS = 64
 #: Guests that are made ahead once a kind was asked for, where nobody says otherwise: the next run finds one ready.
 _SPARE = 1
-#: Families that are kept although they serve nobody.
-_FAMILIES_MAX = 16
 #: Seconds for a guest that was told to end, and for its pipes to run dry.
 _END_S = 5.0
 _DRAIN_S = 1.0
 #: Guests that are tried for one run where they end before they hear of it.
 _TRIES = 3
-_numbers = count(1)
 #: Bytes of inputs above which writing them is worth a thread.
 _INLINE = 1 << 16
 
@@ -74,11 +69,11 @@ class NativeBackend(Backend):
         self._limit = max(guests or _DEFAULT_GUESTS, self._pool)
         self._groups = groups and tier is Tier.ISOLATED
         self._slots: Slots | None = None
-        self._lock = threading.RLock()
-        self._families: OrderedDict[tuple[Any, ...], Family] = OrderedDict()
         self._keeper = Keeper()
-        self._stock: SlotStock | None = None
+        self._families = Families(tier, self._waiting, self._keeper, groups=self._groups, ready=self._pool)
         self._talks: set[Talk] = set()
+        #: How often everything in progress was cancelled.
+        self.cancels = 0
         self._closed = False
 
     async def probe(self, *, afresh: bool = False) -> Probe:
@@ -89,72 +84,41 @@ class NativeBackend(Backend):
 
     # guests
 
-    def stock(self) -> SlotStock:
-        """The slots of this backend."""
-        with self._lock:
-            if self._stock is None:
-                found = place()[1] if self._groups else None
-                self._stock = SlotStock(None if isinstance(found, cgroup.Unavailable) else found)
-            return self._stock
-
-    def family(self, request: RunRequest, *, hold: bool = False) -> Family:
+    async def family(self, request: RunRequest) -> Family:
         """
-        The family that serves a request; with ``hold`` it is kept until it is let go.
+        The family that serves a request, kept until :meth:`let_go`.
 
         Raises BackendError, ConfigurationError, TierUnavailable.
         """
-        kind = "command" if request.runtime == "command" else "python"
-        preload = native_config.check_preload(request.preload or ()) if kind == "python" else ()
-        wanted = request.packages
-        packages = native_config.packages_of(wanted if wanted is None else tuple(wanted))
-        key = (kind, preload, packages, request.tenant)
-        with self._lock:
-            if self._closed:
-                raise BackendError("running", "the sandbox is closed", "make a new one")
-            found = self._families.get(key)
-            if found is not None:
-                self._families.move_to_end(key)
-                found.holders += hold
-                return found
-            stock = self.stock()
-            if kind == "command" and stock.place is None:
-                raise no_groups(self.tier)
-            boxes = self._boxes_folder()
-            config, environment = native_config.build(self.tier.value, kind, preload, packages, boxes)
-            made: Family
-            made = Family(config, environment, self._waiting, stock, boxes, lambda one: self._keeper.bury(made, one))
-            made.holders += hold
-            self._families[key] = made
-            # Those that serve nobody just now, the longest unused first.
-            idle = [key for key, one in self._families.items() if not one.holders and one is not made]
-            old = [self._families.pop(key) for key in idle[: max(0, len(self._families) - _FAMILIES_MAX)]]
-        for family in old:
-            family.retire()
-        return made
+        return await self._families.held(request)
 
-    def key(self, request: RunRequest) -> Size:
+    def let_go(self, family: Family) -> None:
+        """The end of what :meth:`family` began."""
+        self._families.let_go(family)
+
+    def end_tenant(self, tenant: str) -> None:
+        """End the guests of one tenant, none of whose runs is under way, soon."""
+        self._families.end_tenant(tenant)
+
+    def key(self, request: RunRequest, *, session: bool = False) -> Size:
         """What is decided at a guest's birth."""
-        return native_limits.at_birth(self.tier, request)
+        return native_limits.at_birth(self.tier, request, session=session)
 
     def groups_in_words(self) -> str:
         """Where the control groups of guests are, or why there are none."""
         return in_words() if self._groups else "not used"
 
-    def _let_go(self, family: Family) -> None:
-        with self._lock:
-            family.holders -= 1
+    async def _guest(self, request: RunRequest, staged: Staged | None) -> tuple[Guest, Family]:
+        """A guest with the request's limits, for a session where there is no ``staged``, and its family, held."""
+        family = await self.family(request)
+        return await self._take(family, request, staged), family
 
-    def _boxes_folder(self) -> str:
-        if self.tier is Tier.ISOLATED:
-            return ""
-        folder = os.path.join(place()[0].folder, f"boxes-{next(_numbers)}")
-        os.mkdir(folder, 0o700)
-        # Guests with a user of their own pass through it to the folder that is theirs; its names cannot be listed.
-        os.chmod(folder, 0o711)  # noqa: S103  # as above
-        return folder
+    async def _take(self, family: Family, request: RunRequest, staged: Staged | None) -> Guest:
+        """
+        A guest with the request's limits, for a family that is held; :meth:`done` gives back what this takes.
 
-    async def _take(self, family: Family, request: RunRequest, staged: Staged | None = None) -> Guest:
-        """A guest with the request's limits, for a family that is held; :meth:`done` gives back what this takes."""
+        Without ``staged`` it is one for a session.
+        """
         try:
             if self._slots is None:
                 self._slots = self._waiting.slots(self._limit)
@@ -165,16 +129,17 @@ class NativeBackend(Backend):
                 self._slots.release()
                 raise
         except BaseException:
-            self._let_go(family)
+            self.let_go(family)
             raise
 
     async def _living(self, family: Family, request: RunRequest, staged: Staged | None) -> Guest:
-        key = self.key(request)
+        session = staged is None
+        key = self.key(request, session=session)
 
         def early(guest: Guest) -> None:
             if request.limits.fds < native_limits.FDS_AT_BIRTH:
                 return
-            native_limits.bound(self.tier, guest, request)
+            native_limits.bound(self.tier, guest, request, session=session)
             if staged is not None and not self._closed and self._fill_small(guest, staged):
                 self._tell_early(guest, request)
 
@@ -192,7 +157,7 @@ class NativeBackend(Backend):
             if guest.box.early is not None:
                 return guest
             try:
-                native_limits.bound(self.tier, guest, request)
+                native_limits.bound(self.tier, guest, request, session=session)
             except BoxLost:
                 # It has ended before it heard of any code, so another one is as good.
                 self._keeper.bury(family, guest)
@@ -207,7 +172,7 @@ class NativeBackend(Backend):
         """A guest is of no more use: let it be buried, and another be made ready."""
         assert self._slots is not None
         self._slots.release()
-        self._let_go(family)
+        self.let_go(family)
         self._keeper.bury(family, guest)
         request = guest.request
         if self._pool and request is not None:
@@ -219,13 +184,16 @@ class NativeBackend(Backend):
     async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         """One request in a guest of its own."""
         native_work.check(request)
-        began = time.monotonic()
+        began, cancels = time.monotonic(), self.cancels
         with self._waiting.limit(left(request, began)):
-            family = self.family(request, hold=True)
-            guest = await self._take(family, request, staged)
+            guest, family = await self._guest(request, staged)
         try:
             whole, request = request, until(request, began)
-            report = await self._run(guest, request, staged, sink, time.monotonic() - began)
+            if guest.box.early is None:
+                await self.fill(guest, staged)
+            talk = Talk(guest.box, request, sink)
+            queued = time.monotonic() - began
+            report = await self.talk(guest, talk, request, staged, "run", 0, queued=queued, cancels=cancels)
             said = told(report, whole, request)
             assert said is not None
             return said
@@ -234,16 +202,23 @@ class NativeBackend(Backend):
         finally:
             self.done(family, guest)
 
-    async def _run(self, guest: Guest, request: RunRequest, staged: Staged, sink: Sink | None, queued: float) -> Report:
-        if guest.box.early is None:
-            await self.fill(guest, staged)
-        talk = Talk(guest.box, request, sink)
-        return await self.talk(guest, talk, request, staged, "run", 0, queued)
-
     async def talk(
-        self, guest: Guest, talk: Talk, request: RunRequest, staged: Staged, operation: str, session: int, queued: float
+        self,
+        guest: Guest,
+        talk: Talk,
+        request: RunRequest,
+        staged: Staged,
+        operation: str,
+        session: int,
+        *,
+        queued: float = 0.0,
+        cancels: int,
     ) -> Report:
-        """One invoke from its head to its report; the guest of a run has ended after it."""
+        """
+        One invoke from its head to its report; the guest of a run has ended after it.
+
+        ``cancels`` is :attr:`cancels` as it was when the caller asked.
+        """
         box = guest.box
         grace = request.limits.grace_s if request.runtime == "command" else 0.0
         sent = not session and box.early is not None
@@ -260,12 +235,14 @@ class NativeBackend(Backend):
         slot = guest.slot
         if slot is not None and request.runtime == "command":
             # Of many processes, only the group knows what they use together.
-            talk.clock = lambda: (slot.usage().cpu_us or 0) / 1e6
-            talk.peak = lambda: slot.usage().memory_peak or 0
+            talk.clock = lambda: (slot.cpu_us() or 0) / 1e6
+            talk.peak = lambda: slot.memory_peak() or 0
         self._talks.add(talk)
         try:
             if self._closed:
                 raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
+            if self.cancels != cancels:
+                talk.end(OutcomeKind.CANCELLED)
             await talk.run(head, code, (stdin,) if stdin >= 0 else (), grace, sent=sent)
         finally:
             self._talks.discard(talk)
@@ -276,13 +253,14 @@ class NativeBackend(Backend):
             box.kill()
         ended = await self._ended(guest) if talk.gone else None
         if talk.gone or talk.reason is not None or request.runtime == "command":
-            await self._waiting.call(partial(talk.drain, _DRAIN_S))
+            await talk.drain(_DRAIN_S)
         collected = await self._collect(guest, staged, request, over)
         answered_well = talk.result is not None and talk.result.ending == "returned"
         killed = False
         if guest.slot is not None and not answered_well:
-            killed = bool(guest.slot.usage().oom_kills)
-        report = talk.report(
+            killed = bool(guest.slot.oom_kills())
+        report = native_report.report(
+            talk,
             ended=ended,
             collected=collected,
             records=guest.zygote.records(box.name),
@@ -324,7 +302,7 @@ class NativeBackend(Backend):
         while (found := guest.zygote.exit_of(guest.box.name)) is None and time.monotonic() < end:
             if not guest.zygote.alive:
                 return None
-            await self._waiting.call(partial(time.sleep, 0.001))
+            await self._waiting.pause(0.001)
         return found if found is not None and "status" in found else None
 
     async def _collect(self, guest: Guest, staged: Staged, request: RunRequest, over: bool) -> Collected:
@@ -352,35 +330,44 @@ class NativeBackend(Backend):
         native_work.check(request)
         if request.runtime != "python":
             raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
-        family = self.family(request, hold=True)
-        guest = await self._take(family, request)
-        return NativeSession(self, family, guest)
+        guest, family = await self._guest(request, None)
+        return NativeSession(self, family, guest, request)
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` guests waiting."""
         native_work.check(request)
-        family, key = self.family(request), self.key(request)
-        while family.waiting_count(key) < min(count, self._limit):
-            early = partial(native_limits.bound_early, self.tier, request)
-            family.put_ready(await family.make(key, ahead=True, early=early))
+        family, key = await self.family(request), self.key(request)
+        try:
+            family.ready_most = max(family.ready_most, min(count, self._limit))
+            while family.waiting_count(key) < min(count, self._limit):
+                early = partial(native_limits.bound_early, self.tier, request)
+                family.put_ready(await family.make(key, ahead=True, early=early))
+        finally:
+            self.let_go(family)
+
+    def mind(self, look: Callable[[], None]) -> None:
+        """Have a session look after its guest now and then."""
+        self._keeper.mind(look)
+
+    def let_be(self, look: Callable[[], None]) -> None:
+        """The end of :meth:`mind`."""
+        self._keeper.let_go(look)
 
     def cancel_all(self) -> None:
         """End every run in progress; each returns a result with the outcome ``cancelled``."""
+        # Those that wait for a guest, or for one to start, see it when they have one.
+        self.cancels += 1
         for talk in list(self._talks):
             talk.end(OutcomeKind.CANCELLED)
 
     def guest_pids(self) -> list[int]:
         """Processes of ours that are alive, as far as this process knows their numbers."""
-        with self._lock:
-            return [pid for family in self._families.values() for pid in family.pids()]
+        return [pid for family in self._families.values() for pid in family.pids()]
 
     async def aclose(self) -> None:
         """End every guest and every zygote."""
-        with self._lock:
-            self._closed = True
-            families = list(self._families.values())
-            self._families.clear()
-            stock, self._stock = self._stock, None
+        self._closed = True
+        families = self._families.close()
 
         def end() -> None:
             for talk in list(self._talks):
@@ -388,7 +375,8 @@ class NativeBackend(Backend):
             for family in families:
                 family.retire()
             self._keeper.close()
-            if stock is not None:
-                stock.close()
+            self._families.free()
 
-        await self._waiting.call(end)
+        # Also where the caller was cancelled: nothing of a sandbox outlives its end.
+        with self._waiting.limit(None, shield=True):
+            await self._waiting.call(end)

@@ -7,22 +7,23 @@ control group slot where there are any; slots hold one guest at a time and are g
 
 from __future__ import annotations
 
+import contextlib
 import os
-import resource
-import socket
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux import uids
+from fastness.backends import native_birth
 from fastness.backends.box import Box, BoxLost, become_ready
-from fastness.backends.native_guest import Early, Guest, Size, make_folder
+from fastness.backends.native_guest import Early, Guest, Size, make_folder, unborn
+from fastness.backends.native_ready import Ready
 from fastness.backends.native_slots import SlotStock, leaf
-from fastness.backends.zygote_process import ZygoteProcess, spawned
+from fastness.backends.zygote_process import ZygoteProcess
 from fastness.errors import BackendError
+from fastness.runtime import remove_tree
 
 if TYPE_CHECKING:
     from fastness.waiting import Waiting
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 #: After so many guests, or so many seconds, a zygote is replaced: all its guests have the same addresses and hash seed.
 RECYCLE_GUESTS = 5_000
 RECYCLE_S = 900.0
+#: Guests of other kinds that may wait, where nobody has asked for more.
+_READY_MOST = 8
 #: Seconds within which a killed guest has ended, or something is wrong with the machine.
 _BURY_S = 10.0
 
@@ -61,7 +64,10 @@ class Family:
         self._spawning = threading.Lock()
         self._zygote: ZygoteProcess | None = None
         self._unborn: ZygoteProcess | None = None
-        self._old, self._ready = list[ZygoteProcess](), dict[Size, list[Guest]]()
+        self._old = list[ZygoteProcess]()
+        self._ready = Ready()
+        #: Guests of other kinds that may wait beside those of the kind that was asked for last.
+        self.ready_most = _READY_MOST
         self._users: dict[int, list[int]] = {}
         self._guests: set[Guest] = set()
         self._retired = False
@@ -83,7 +89,7 @@ class Family:
         await self._starting.acquire()
         try:
             while not self._spawning.acquire(blocking=False):
-                await waiting.call(partial(time.sleep, 0.002))
+                await waiting.pause(0.002)
             try:
                 return await self._renew(waiting)
             finally:
@@ -101,22 +107,45 @@ class Family:
         if found is not None:
             return found
         self._check_open()
-        made = await spawned(self._spawn, waiting)
+        made = self._unborn
+        if made is None or not made.alive:
+            made = await waiting.call(self._begin)
         try:
-            with self._lock:
-                self._check_open()
-                self._unborn = made
             await made.start(waiting)
             with self._lock:
                 self._check_open()
                 last, self._zygote, self._unborn = self._zygote, made, None
                 if last is not None:
                     self._old.append(last)
-        except BaseException:
-            self._unborn = None
-            made.kill()
+        except BaseException as error:
+            with self._lock:
+                # Whose time was up has only stopped to listen: it gets ready all the same, and the next one who asks
+                # goes on from there.
+                going_on = self._unborn is made and not isinstance(error, Exception)
+                if self._unborn is made and not going_on:
+                    self._unborn = None
+            if not going_on:
+                made.kill()
+                self._remove_boxes()
             raise
         self._drop_ready_of(last)
+        return made
+
+    def _begin(self) -> ZygoteProcess:
+        """Start a zygote.  Who asked may be gone by the time that it has begun, so it is kept here until it is used."""
+        made = self._spawn()
+        with self._lock:
+            last = self._unborn
+            if self._retired:
+                dropped: ZygoteProcess | None = made
+            elif last is not None and last.alive:
+                # Somebody who was cancelled has left it meanwhile.
+                dropped, made = made, last
+            else:
+                dropped, self._unborn = last, made
+        if dropped is not None:
+            dropped.kill()
+        self._check_open()
         return made
 
     def _check_open(self) -> None:
@@ -139,19 +168,24 @@ class Family:
             config["uids"] = [block.base, block.count]
         place = self._stock.place if self.tier == "isolated" else None
         config["into_groups"] = place is not None and place.supports_clone_into
+        folder = ""
         try:
             if self.tier != "isolated":
-                config["temporary"] = os.path.join(self._boxes, f"b{next(_names)}")
-                make_folder(config["temporary"], -1 if block is None else block.base)
+                folder = config["temporary"] = os.path.join(self._boxes, f"b{next(_names)}")
+                make_folder(folder, -1 if block is None else block.base)
             group = leaf(place, f"b{next(_names)}") if config["into_groups"] else None
             zygote = ZygoteProcess.spawn(config, self._environment, group)
         except BaseException as error:
+            if folder:
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
             if block is not None:
                 block.release()
             if isinstance(error, OSError):
                 raise BackendError("making a zygote's folder", error, "free space where FASTNESS_HOME is") from None
             raise
         zygote.uids = block
+        zygote.temporary = folder
         if block is not None:
             self._users[id(zygote)] = list(range(1, block.count))
         return zygote
@@ -183,25 +217,21 @@ class Family:
     async def _make(
         self, zygote: ZygoteProcess, key: Size, waiting: Waiting, ahead: bool, early: Early | None
     ) -> Guest:
-        name = f"b{next(_names)}"
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        out, out_end = os.pipe2(os.O_CLOEXEC)
-        err, err_end = os.pipe2(os.O_CLOEXEC)
-        ours.setblocking(False)
-        for fd in (out, err):
-            os.set_blocking(fd, False)
-        box = Box(name, ours, out, err, waiting)
+        try:
+            # The ends are taken off this list before they are closed: an interrupt in between leaves one open, and
+            # closes none twice, whose number might be another's by then.
+            box, ends = unborn(f"b{next(_names)}", waiting)
+        except OSError as error:
+            raise BackendError("making a guest", error, "free descriptors, or use fewer guests at once") from None
         guest = Guest(box, zygote, key)
         with self._lock:
             self._guests.add(guest)
-        # Taken off this list before they are closed: an interrupt in between leaves one open, and closes none twice,
-        # whose number might be another's by then.
-        ends = [out_end, err_end]
         try:
-            request = self._request(guest, zygote, ahead)
+            self._give_user(guest)
+            request = native_birth.request(guest, self.config, self._boxes, ahead=ahead)
             if request["programs"] and guest.uid >= 0:
                 # To open /dev/stderr by that name takes being its owner.
-                for fd in (out_end, err_end):
+                for fd in ends[1:]:
                     os.fchown(fd, guest.uid, guest.uid)
             slot = guest.slot = self._stock.take() if self.tier == "isolated" else None
             into = slot is not None and self._stock.place is not None and self._stock.place.supports_clone_into
@@ -211,8 +241,7 @@ class Family:
                 request["into_group"] = True
             box.begin()
             into_group = [slot.fd] if slot is not None and into else []
-            zygote.request(request, [theirs.fileno(), *ends, *into_group])
-            theirs.close()
+            await zygote.request(request, [*ends, *into_group], waiting)
             while ends:
                 os.close(ends.pop())
 
@@ -233,10 +262,9 @@ class Family:
             await become_ready(box, confirm)
             return guest
         except BaseException as error:
-            theirs.close()
             while ends:
                 os.close(ends.pop())
-            told = zygote.exit_of(name)
+            told = zygote.exit_of(box.name)
             words = box.last_words()
             self._later(guest)
             if isinstance(error, BoxLost) and told is not None and "why" in told:
@@ -247,57 +275,29 @@ class Family:
                 raise BackendError("making a guest", error, "run: fastness doctor") from None
             raise
 
-    def _request(self, guest: Guest, zygote: ZygoteProcess, ahead: bool) -> dict[str, Any]:
-        name = guest.box.name
-        file_bytes, files, limits = guest.key
-        request: dict[str, Any] = {
-            "box": name,
-            "uid": self.config["guest_uid"],
-            "file_bytes": file_bytes,
-            "files": files,
-            "limits": self._limits(zygote, limits),
-            "ahead": ahead,
-            "programs": self.config["kind"] == "command",
-            "into_group": False,
-        }
-        if zygote.uids is not None and self.tier == "isolated":
-            with self._lock:
-                users = self._users[id(zygote)]
-                if not users:
-                    raise BackendError("making a guest", "the block has no free user", "use fewer guests at once")
-                number = users.pop(0)
-            guest.uid = zygote.uids.base + number
-            guest.inside_uid = number
-            request["uid"] = self.config["guest_uid"] + number - 1
-        elif zygote.uids is not None:
-            guest.uid = zygote.uids.base
-        if self.tier == "isolated":
-            writable = ["/work", "/tmp"] + (["/dev/shm"] if request["programs"] else [])  # noqa: S108  # of the guest alone
-            return request | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
-        folder = guest.folder = os.path.join(self._boxes, name)
-        for path in (folder, f"{folder}/work", f"{folder}/tmp"):  # noqa: S108  # folders of ours
-            make_folder(path, guest.uid)
-        return request | {
-            "work": f"{folder}/work",
-            "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours
-            "writable": [f"{folder}/work", f"{folder}/tmp"],  # noqa: S108  # as above
-        }
-
-    def _limits(self, zygote: ZygoteProcess, limits: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-        """Limits as the guest sets them; those of memory come on top of what its zygote takes."""
-        base = zygote.size()
-        more = {resource.RLIMIT_AS: base[0], resource.RLIMIT_DATA: base[2]}
-        return [(limit, value + more.get(limit, 0)) for limit, value in limits]
+    def _give_user(self, guest: Guest) -> None:
+        """Let the guest have a user of its own where there are any."""
+        block = guest.zygote.uids
+        if block is None:
+            return
+        if self.tier != "isolated":
+            guest.uid = block.base
+            return
+        with self._lock:
+            users = self._users[id(guest.zygote)]
+            if not users:
+                raise BackendError("making a guest", "the block has no free user", "use fewer guests at once")
+            guest.inside_uid = users.pop(0)
+        guest.uid = block.base + guest.inside_uid
 
     def take_ready(self, key: Size) -> Guest | None:
         """A guest that waits, if there is one that still lives."""
         self.used = time.monotonic()
         while True:
             with self._lock:
-                ready = self._ready.get(key)
-                if not ready:
-                    return None
-                guest = ready.pop(0)
+                guest = self._ready.take(key)
+            if guest is None:
+                return None
             if guest.zygote is self._zygote and guest.box.alive:
                 return guest
             self._later(guest)
@@ -306,19 +306,19 @@ class Family:
         """Let a new guest wait."""
         with self._lock:
             keep = not self._retired and guest.zygote is self._zygote
-            if keep:
-                self._ready.setdefault(guest.key, []).append(guest)
-        if not keep:
-            self._later(guest)
+            dropped = self._ready.put(guest, self.ready_most) if keep else [guest]
+        for one in dropped:
+            self._later(one)
 
     def waiting_count(self, key: Size) -> int:
         """Guests that wait."""
-        return len(self._ready.get(key, ()))
+        return self._ready.count(key)
 
     def pids(self) -> list[int]:
         """Processes that this family's caller has started or knows."""
         zygotes = [one.process.pid for one in (self._zygote, *self._old) if one is not None and one.alive]
-        return zygotes + [guest.box.pid for ready in self._ready.values() for guest in ready]
+        with self._lock:
+            return zygotes + [guest.box.pid for guest in self._ready.values()]
 
     # ends
 
@@ -329,26 +329,27 @@ class Family:
         guest.buried = True
         box = guest.box
         box.kill()
-        if not box.wait(_BURY_S):
-            # Not even SIGKILL has ended it: nothing of it may be used again.
+        # Where not even SIGKILL has ended it, nothing of it may be used again.
+        gone = box.wait(_BURY_S)
+        if box.process < 0:
+            # It may be born yet, and its end of the conversation is what tells it to end.
             box.close()
-            with self._lock:
-                self._guests.discard(guest)
-            return
+            gone = guest.zygote.settled(box.name, _BURY_S)
         box.close()
         guest.zygote.forget(box.name)
-        if guest.slot is not None:
-            self._stock.give(guest.slot)
-        if guest.folder:
-            from fastness.runtime import remove_tree
-
-            remove_tree(guest.folder)
-        with self._lock:
-            self._guests.discard(guest)
-            if guest.inside_uid:
-                self._users.get(id(guest.zygote), []).append(guest.inside_uid)
-        self._end_old()
-        if self._retired:
+        try:
+            if gone and guest.slot is not None:
+                self._stock.give(guest.slot)
+            if gone and guest.folder:
+                remove_tree(guest.folder)
+        except OSError:
+            pass  # left to the end of this process, or to a sweep
+        finally:
+            with self._lock:
+                self._guests.discard(guest)
+                if gone and guest.inside_uid:
+                    self._users.get(id(guest.zygote), []).append(guest.inside_uid)
+            self._end_old()
             self._remove_boxes()
 
     def _end_old(self) -> None:
@@ -366,9 +367,7 @@ class Family:
         if zygote is None:
             return
         with self._lock:
-            dropped = [guest for ready in self._ready.values() for guest in ready if guest.zygote is zygote]
-            for ready in self._ready.values():
-                ready[:] = [guest for guest in ready if guest.zygote is not zygote]
+            dropped = self._ready.drop(zygote)
         for guest in dropped:
             self._later(guest)
 
@@ -376,8 +375,7 @@ class Family:
         """End the zygote, and with it every guest."""
         with self._lock:
             self._retired = True
-            ready = [guest for guests in self._ready.values() for guest in guests]
-            self._ready.clear()
+            ready = self._ready.drop()
             zygotes = [one for one in (self._zygote, self._unborn, *self._old) if one is not None]
             self._zygote, self._unborn, self._old = None, None, []
         for guest in ready:
@@ -389,9 +387,7 @@ class Family:
         self._remove_boxes()
 
     def _remove_boxes(self) -> None:
-        """The folder of work folders goes with the last of them."""
-        if self._boxes:
-            try:
+        """The folder of work folders goes with the last of them, once there will be no more."""
+        if self._boxes and self._retired:
+            with contextlib.suppress(OSError):
                 os.rmdir(self._boxes)
-            except OSError:
-                pass

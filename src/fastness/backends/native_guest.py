@@ -5,6 +5,7 @@ One native guest on its caller's side: a box with what belongs to it.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from fastness._linux.cgroup_slot import Slot
     from fastness.limits import Limits
     from fastness.runs import RunRequest
+    from fastness.waiting import Waiting
 
 #: What is decided at a guest's birth: bytes and files of its tree, and limits that it sets itself, by number.
 Size = tuple[int, int, tuple[tuple[int, int], ...]]
@@ -42,6 +44,29 @@ class Guest:
         #: What it was taken for.
         self.request: RunRequest | None = None
         self.buried = False
+
+
+def unborn(name: str, waiting: Waiting) -> tuple[Box, list[int]]:
+    """
+    The box of a guest that is not born yet, and the guest's ends: of its conversation, its output and its errors.
+
+    Raises ``OSError`` where there are no descriptors, and then keeps none.
+    """
+    pipes: list[int] = []
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        ours.setblocking(False)
+        for _ in range(2):
+            pipes += os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(pipes[-2], False)
+    except BaseException:
+        ours.close()
+        theirs.close()
+        for fd in pipes:
+            os.close(fd)
+        raise
+    out, out_end, err, err_end = pipes
+    return Box(name, ours, out, err, waiting), [theirs.detach(), out_end, err_end]
 
 
 def make_folder(path: str, uid: int) -> None:

@@ -7,10 +7,12 @@ slot and folder back and making the next guest is what this thread does meanwhil
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from fastness.errors import FastnessError
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from fastness.backends.native_family import Family
 from fastness.backends.native_guest import Early, Guest, Size
 
-#: Seconds after which refills are tried again where one failed.
-_RETRY_S = 1.0
+#: Seconds between two looks at what is minded.
+_LOOK_S = 1.0
 
 
 class Keeper:
@@ -35,20 +37,38 @@ class Keeper:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
+        self._minded: list[Callable[[], None]] = []
         self._wanted: dict[tuple[int, Size], tuple[int, Early]] = {}
         self._waiting = ThreadWaiting()
 
     def bury(self, family: Family, guest: Guest) -> None:
-        """See a guest to its end, soon; it is told to end now."""
-        guest.box.kill()
+        """See a guest to its end, soon; it is told to end now.  A forked child's is still its parent's."""
         if self._pid != os.getpid():
             return
+        guest.box.kill()
+        self.soon(lambda: family.bury(guest))
+
+    def soon(self, job: Callable[[], None]) -> None:
+        """Have something done that blocks; done here where there is no thread for it any more."""
         with self._lock:
-            later = not self._closed and self._start()
+            later = not self._closed and self._pid == os.getpid() and self._start()
             if later:
-                self._jobs.put(lambda: family.bury(guest))
+                self._jobs.put(job)
         if not later:
-            family.bury(guest)
+            job()
+
+    def mind(self, look: Callable[[], None]) -> None:
+        """Call ``look``, which is quick, now and then until it is let go."""
+        with self._lock:
+            if not self._closed and self._start():
+                self._minded.append(look)
+                # The thread may wait without an end.
+                self._jobs.put(lambda: None)
+
+    def let_go(self, look: Callable[[], None]) -> None:
+        """The end of :meth:`mind`."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._minded.remove(look)
 
     def refill(self, family: Family, key: Size, count: int, early: Early) -> None:
         """Have ``count`` guests of this kind waiting, soon, each shown to ``early`` first.  The last wish counts."""
@@ -91,11 +111,24 @@ class Keeper:
         return True
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        looked = time.monotonic()
+        while True:
+            job: Callable[[], None] | None = self._look
+            with contextlib.suppress(queue.Empty):
+                job = self._jobs.get(timeout=_LOOK_S if self._minded else None)
+            if job is None:
+                return
             try:
                 job()
+                if self._minded and time.monotonic() - looked >= _LOOK_S:
+                    looked = time.monotonic()
+                    self._look()
             except Exception:
                 logging.getLogger("fastness").exception("a guest could not be seen to its end")
+
+    def _look(self) -> None:
+        for look in list(self._minded):
+            look()
 
     def close(self) -> None:
         """Do what is left to do, then stop.  Blocks for it."""

@@ -20,12 +20,15 @@ _SLOT_SLACK = 16 * MIB
 _RESERVE = 256 * MIB
 #: More than a guest has open while it gives up its rights; one that may have fewer gets its limits after that.
 FDS_AT_BIRTH = 128
+#: Seconds of processor time of a session's guest in its whole life.  The kernel counts over all executes and a process
+#: without power never gets a limit back, so what bounds an execute, and the time between two, is this side's look.
+_LIFE_S = 7 * 86_400
 #: A Python guest may send descriptors by this number alone, and only while it is born (``data/seccomp/guest.json``), so
 #: none may have it again.
 _FDS_MOST = 1020
 
 
-def at_birth(tier: Tier, request: RunRequest) -> Size:
+def at_birth(tier: Tier, request: RunRequest, *, session: bool = False) -> Size:
     """
     What is decided at a guest's birth.
 
@@ -36,7 +39,7 @@ def at_birth(tier: Tier, request: RunRequest) -> Size:
     own: tuple[tuple[int, int], ...] = ()
     if tier is Tier.CONFINED:
         own = (
-            (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),
+            (resource.RLIMIT_CPU, _seconds(request, session)),
             (resource.RLIMIT_NOFILE, _fds(request)),
             (resource.RLIMIT_FSIZE, max(1, limits.file_bytes)),
             (resource.RLIMIT_AS, limits.memory),
@@ -45,7 +48,11 @@ def at_birth(tier: Tier, request: RunRequest) -> Size:
     return limits.file_bytes, limits.files, own
 
 
-def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
+def _seconds(request: RunRequest, session: bool) -> int:
+    return _LIFE_S if session else int(request.limits.cpu_s) + 2
+
+
+def bound(tier: Tier, guest: Guest, request: RunRequest, *, session: bool = False) -> None:
     """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError, BoxLost."""
     if tier is Tier.CONFINED or guest.bound_to == request.limits:
         return
@@ -54,7 +61,7 @@ def bound(tier: Tier, guest: Guest, request: RunRequest) -> None:
     first = _first(request)
     try:
         _bound_group(guest, request)
-        seconds = int(limits.cpu_s) + 2
+        seconds = _seconds(request, session)
         # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
         box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
         box.limit(resource.RLIMIT_NOFILE, _fds(request))

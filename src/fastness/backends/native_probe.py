@@ -209,8 +209,11 @@ class _Prover:
     async def status(self) -> None:
         """What the kernel says of a guest's process."""
         backend = self.backend
-        family = backend.family(RunRequest(code="", tier=self.tier.value, tenant=_TENANT, packages=()))
-        guest = await family.make(backend.key(RunRequest(code="", tier=self.tier.value)))
+        family = await backend.family(RunRequest(code="", tier=self.tier.value, tenant=_TENANT, packages=()))
+        try:
+            guest = await family.make(backend.key(RunRequest(code="", tier=self.tier.value)))
+        finally:
+            backend.let_go(family)
         try:
             text = await self._waiting.call(Path(f"/proc/{guest.box.pid}/status").read_text)
         except OSError as error:
@@ -356,6 +359,9 @@ async def probe(backend: NativeBackend, waiting: Waiting, *, afresh: bool) -> Pr
         prover.failures.extend(error.failures)
     except FastnessError as error:
         prover.failures.append(native_gaps.explain(tier, error))
+    finally:
+        # Nobody but this asks for its guests.
+        backend.end_tenant(_TENANT)
     proven = {proof.guarantee for proof in prover.proofs} - {failure.guarantee for failure in prover.failures}
     verdict = Probe(
         backend=backend.name,

@@ -13,8 +13,9 @@ from fastness.backends.box import BoxLost
 from fastness.backends.native_family import Family
 from fastness.backends.native_guest import Guest
 from fastness.backends.native_talk import Talk
+from fastness.backends.session_turn import CLOSED, Turn
 from fastness.backends.telling import CallbackRaised
-from fastness.errors import BackendError, ConfigurationError, StagingError
+from fastness.errors import StagingError
 from fastness.runner.entries import Entry
 from fastness.runner.staging import DOES_NOT_FIT
 from fastness.runs import Denial, Outcome, OutcomeKind, RunRequest
@@ -23,50 +24,69 @@ if TYPE_CHECKING:
     from fastness.backends.native import NativeBackend
 
 
+_LOST = "an earlier run lost the session's state"
+
+
 class NativeSession(BackendSession):
     """A guest that nothing else uses, for several executes."""
 
-    def __init__(self, backend: NativeBackend, family: Family, guest: Guest) -> None:
+    def __init__(self, backend: NativeBackend, family: Family, guest: Guest, request: RunRequest) -> None:
         self._backend = backend
         self._family = family
         self._guest = guest
-        self._ended = False
-        self._lost = False
-        self._busy = False
+        self._turn = Turn()
+        self._talk: Talk | None = None
+        self._lost = ""
+        self._kind = OutcomeKind.CRASHED
+        #: Seconds of processor time that the guest may use between two executes, and what it had used after the last.
+        self._idle_s = request.limits.cpu_s
+        self._used = 0.0
         #: The work folder as the last execute left it, which the next one's changes are told against.
         self._before: dict[str, Any] = {}
         self._refused: dict[tuple[str, str], int] = {}
+        backend.mind(self._look)
 
     async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         """Run once more in the same guest."""
-        if self._ended:
-            raise BackendError("executing in a session", "the session is closed", "open a new one")
-        if self._busy:
-            raise ConfigurationError("session", "busy with another execute", "one execute at a time")
-        if self._lost:
-            return Report(
-                outcome=Outcome(OutcomeKind.CRASHED, "an earlier run lost the session's state; open a new session"),
-                state="lost",
-            )
-        backend, guest = self._backend, self._guest
-        self._check_room(request, staged)
-        self._busy = True
+        cancels = self._backend.cancels
+        self._turn.take()
         try:
-            await backend.fill(guest, staged)
-            self._before |= staged.files
-            self._lost = True
-            talk = Talk(guest.box, request, sink)
-            before = Staged(files=self._before)
-            report = await backend.talk(guest, talk, request, before, "execute", 1, 0.0)
-            self._lost = report.state != "kept"
-            self._note(report)
-            return msgspec.structs.replace(report, denials=self._new(report.denials))
+            return await self._execute(request, staged, sink, cancels)
         except CallbackRaised as raised:
             raise raised.error from None
         except BoxLost as lost:
             return Report(outcome=Outcome(OutcomeKind.CRASHED, str(lost)), state="lost")
         finally:
-            self._busy = False
+            self._talk = None
+            self._used, self._idle_s = self._guest.box.cpu_s(), request.limits.cpu_s
+            if self._turn.leave():
+                self._give_back()
+
+    async def _execute(self, request: RunRequest, staged: Staged, sink: Sink | None, cancels: int) -> Report:
+        if self._lost:
+            return Report(outcome=Outcome(self._kind, f"{self._lost}; open a new session"), state="lost")
+        backend, guest = self._backend, self._guest
+        self._check_room(request, staged)
+        talk = self._talk = Talk(guest.box, request, sink)
+        if self._turn.closed:
+            talk.end(OutcomeKind.CANCELLED, CLOSED)
+        await backend.fill(guest, staged)
+        self._before |= staged.files
+        self._lost = _LOST
+        before = Staged(files=self._before)
+        report = await backend.talk(guest, talk, request, before, "execute", 1, cancels=cancels)
+        self._lost = "" if report.state == "kept" else _LOST
+        self._note(report)
+        return msgspec.structs.replace(report, denials=self._new(report.denials))
+
+    def _look(self) -> None:
+        """What runs on between two executes is under the limit of one: nobody else looks at it meanwhile."""
+        self._turn.idly(self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        if not self._lost and self._guest.box.cpu_s() - self._used >= self._idle_s:
+            self._lost, self._kind = "what ran on between two runs used up its processor time", OutcomeKind.CPU
+            self._guest.box.kill()
 
     def _check_room(self, request: RunRequest, staged: Staged) -> None:
         """
@@ -106,7 +126,12 @@ class NativeSession(BackendSession):
             self._before[path] = file.read()
 
     async def aclose(self) -> None:
-        """End the guest.  Idempotent."""
-        if not self._ended:
-            self._ended = True
-            self._backend.done(self._family, self._guest)
+        """End the guest; an execute that is under way ends as cancelled, and gives the guest back.  Idempotent."""
+        if self._turn.close():
+            self._give_back()
+        elif (talk := self._talk) is not None:
+            talk.end(OutcomeKind.CANCELLED, CLOSED)
+
+    def _give_back(self) -> None:
+        self._backend.let_be(self._look)
+        self._backend.done(self._family, self._guest)

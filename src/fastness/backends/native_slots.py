@@ -5,6 +5,7 @@ Control group slots of this process: where they can be made, and which are free.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import threading
@@ -119,6 +120,7 @@ class SlotStock:
         self.place = place
         self._free: list[Slot] = []
         self._lock = threading.Lock()
+        self._closed = False
 
     def take(self) -> Slot | None:
         """A free slot, or None where there are none at all.  Raises BackendError."""
@@ -145,14 +147,17 @@ class SlotStock:
         except OSError:
             return
         with self._lock:
-            self._free.append(slot)
+            if not self._closed:
+                self._free.append(slot)
+                return
+        with contextlib.suppress(OSError):
+            slot.remove()
 
     def close(self) -> None:
-        """Remove the slots that are free."""
+        """Remove the slots that are free, and from now on those that come back."""
         with self._lock:
             free, self._free = self._free, []
+            self._closed = True
         for slot in free:
-            try:
+            with contextlib.suppress(OSError):
                 slot.remove()
-            except OSError:
-                pass

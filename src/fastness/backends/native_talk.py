@@ -1,5 +1,5 @@
 """
-One invoke with a native guest, from its frames, its pipes and its end to a report.
+One invoke with a native guest, from its frames and its pipes to its end.
 
 The guest's process is in the hands of foreign code, so nothing that it says decides anything but its own answer: time,
 memory, output and files are read off the kernel.
@@ -7,29 +7,25 @@ memory, output and files are read off the kernel.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from fastness.backends.base import Report, Sink
+from fastness.backends.base import Sink
 from fastness.backends.box import Box, BoxLost
-from fastness.backends.native_endings import denial, signalled
-from fastness.backends.telling import CallbackRaised, Gathered, answered, claimed, exited
+from fastness.backends.telling import CallbackRaised, Gathered
 from fastness.errors import GuestProtocolError
-from fastness.runs import Outcome, OutcomeKind, RunRequest, Usage
+from fastness.runs import OutcomeKind, RunRequest
 from fastness.wire import messages as m
-from fastness.wire.payload import GuestPayload, decode_claims, decode_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastness.backends.zygote_process import ZygoteProcess
-    from fastness.runner.collect import Collected
 
-#: Errors that say that a tree or a file is as large as it may be: EFBIG, ENOSPC, EDQUOT.
-_FULL = frozenset({27, 28, 122})
-_ENOMEM = 12
 _CHUNK = 1 << 16
 #: The most that a pipe can be made to hold by its user.
 _PIPE = 1 << 20
@@ -41,10 +37,10 @@ _WATCH_S = 0.05
 #: Seconds for a process to end that has closed everything.
 _CLOSING_S = 0.2
 _CPUS = os.cpu_count() or 1
+#: Pieces of late output that are held before the caller is told of them.
+_UNTOLD = 16
 #: Bytes of claims that are kept.
 _CLAIMS_CAP = 1 << 15
-#: Rows of refusals that a result has; the rest is counted.
-_DENIALS_MAX = 64
 
 
 class Talk:
@@ -63,7 +59,7 @@ class Talk:
         self.sink = sink
         self.gathered = Gathered(request)
         self._output_left = request.limits.output_total_bytes
-        self._written = {"stdout": 0, "stderr": 0}
+        self.written = {"stdout": 0, "stderr": 0}
         #: Whether the last look into each pipe found anything.
         self._more = {box.out: False, box.err: False}
         self.reason: tuple[OutcomeKind, str] | None = None
@@ -80,7 +76,7 @@ class Talk:
         self.peak: Callable[[], int] = box.peak
         #: Seconds of processor time that the guest has used.
         self.clock: Callable[[], float] = box.cpu_s
-        self._cpu_before = 0.0
+        self.cpu_before = 0.0
         self.cancel_grace_s = 0.0
         #: When a guest that was asked to end has no more time for it; 0 where it was not.
         self.asked_until = 0.0
@@ -131,9 +127,10 @@ class Talk:
                 waiter.register(fd, select.EPOLLIN)
             if self.bystander is not None:
                 # Of all runs that wait, one is woken.
-                waiter.register(self.bystander.control_fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+                with contextlib.suppress(OSError, ValueError):  # any thread may have ended the zygote
+                    waiter.register(self.bystander.control_fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
             self.began = time.monotonic()
-            self._cpu_before = self.clock()
+            self.cpu_before = self.clock()
             try:
                 if not sent:
                     await self._send(head, blob, fds)
@@ -178,7 +175,11 @@ class Talk:
         talk, process = box.talk.fileno(), box.process
         # What came while the guest became ready was taken in with that, and no descriptor tells of it any more.
         more = self._hear()
+        heard = self.bystander.control_fd if self.bystander is not None else -1
         while more is not None:
+            if box.closed:
+                # Its descriptors tell of nothing any more, and their numbers may be another guest's.
+                raise BoxLost("the guest was taken away")
             # Whatever a guest says and however fast, the clock is looked at and others get their turn.
             events = await box.waiting.events(waiter, 0.0 if more else self._patience())
             if time.monotonic() >= self._next_look or not (events or more):
@@ -188,8 +189,10 @@ class Talk:
             for name, fd in (("stdout", box.out), ("stderr", box.err)):
                 if fd in ready and not self._read(name, fd):
                     waiter.unregister(fd)
-            if self.bystander is not None and self.bystander.control_fd in ready and not self.bystander.pump():
-                waiter.unregister(self.bystander.control_fd)
+            if self.bystander is not None and heard in ready and not self.bystander.pump():
+                with contextlib.suppress(OSError):
+                    # It may have been closed by now, and with that it is off the list.
+                    waiter.unregister(heard)
             if more or talk in ready or process in ready:
                 # What a guest said before it ended is still in the socket and the pipes.
                 more = self._hear()
@@ -221,8 +224,8 @@ class Talk:
             return False
         raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
 
-    def _read(self, name: str, fd: int) -> bool:
-        """One piece of a pipe; False at its end."""
+    def _read(self, name: str, fd: int, late: list[tuple[str, bytes]] | None = None) -> bool:
+        """One piece of a pipe, which goes on ``late`` where it is to be told of later; False at its end."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -236,8 +239,12 @@ class Talk:
             data = data[: self._output_left]
             self.end(OutcomeKind.OUTPUT_LIMIT)
         self._output_left -= len(data)
-        self._written[name] += len(data)
-        self.gathered.output(name, data, self.sink)
+        self.written[name] += len(data)
+        self.gathered.take(name, data)
+        if late is None:
+            self.gathered.tell(name, data, self.sink)
+        elif self.sink is not None:
+            late.append((name, data))
         return True
 
     def _read_on(self) -> None:
@@ -255,7 +262,7 @@ class Talk:
         left = limits.wall_s - (time.monotonic() - self.began)
         if self.asked_until:
             left = self.asked_until - time.monotonic()
-        cpu_left = limits.cpu_s - (self.clock() - self._cpu_before)
+        cpu_left = limits.cpu_s - (self.clock() - self.cpu_before)
         step = min(left, max(cpu_left / _CPUS, 0.005))
         return max(0.001, min(step, _WATCH_S) if self.watch is not None else step)
 
@@ -275,24 +282,35 @@ class Talk:
                 self._ask(grace_s)
             return
         # In its grace it is under the other limits still.
-        if self.clock() - self._cpu_before >= limits.cpu_s:
+        if self.clock() - self.cpu_before >= limits.cpu_s:
             self.end(OutcomeKind.CPU)
         elif self.watch is not None and (found := self.watch()) is not None:
             self.end(*found)
 
     def _account(self) -> None:
         self.wall_s = time.monotonic() - self.began
-        self.cpu_s = max(0.0, self.clock() - self._cpu_before)
+        self.cpu_s = max(0.0, self.clock() - self.cpu_before)
         self.memory = max(self.memory, self.peak())
 
-    def drain(self, seconds: float, over: int = -1) -> None:
+    async def drain(self, seconds: float, over: int = -1) -> None:
         """
         Read what is left in the pipes of a guest that was ended; bounded, for nobody may hold them for ever.
 
-        ``over`` is a descriptor that has something to read as soon as there is no use in waiting.
+        ``over`` is a descriptor that has something to read as soon as there is no use in waiting.  The caller hears of
+        it where it hears of all else, and not in the thread that reads.
         """
         end = time.monotonic() + seconds
         left = {self.box.out: "stdout", self.box.err: "stderr"}
+        while left and not self.box.closed:
+            late: list[tuple[str, bytes]] = []
+            on = await self.box.waiting.call(partial(self._drain, left, end, over, late))
+            for name, data in late:
+                self.gathered.tell(name, data, self.sink)
+            if not on:
+                return
+
+    def _drain(self, left: dict[int, str], end: float, over: int, late: list[tuple[str, bytes]]) -> bool:
+        """Some of it, and what is to be told of it; True where there may be more."""
         poller = select.poll()
         for fd in left:
             poller.register(fd, select.POLLIN)
@@ -301,100 +319,10 @@ class Talk:
         while left and time.monotonic() < end:
             for fd, _ in poller.poll(max(0.0, end - time.monotonic()) * 1000):
                 if fd == over:
-                    return
-                if not self._read(left[fd], fd):
+                    return False
+                if not self._read(left[fd], fd, late):
                     poller.unregister(fd)
                     del left[fd]
-
-    # telling
-
-    def report(
-        self,
-        *,
-        ended: dict[str, Any] | None,
-        collected: Collected,
-        records: list[dict[str, Any]],
-        out_of_memory: bool,
-        layers: dict[str, str],
-        session: bool,
-        queued: float,
-    ) -> Report:
-        """
-        The report of this invoke.
-
-        ``ended`` is how the kernel says that the process ended, where it did so by itself; ``records`` are refused
-        system calls; ``out_of_memory`` is whether the kernel killed for memory.
-        """
-        answer: GuestPayload | None = None
-        broken = ""
-        if self.payload:
-            try:
-                answer = decode_payload(self.payload)
-            except GuestProtocolError as error:
-                broken = str(error)
-        kind, detail, code, number = self._outcome(answer, broken, ended, out_of_memory)
-        if kind is OutcomeKind.OK and collected.over:
-            # Where the kernel has no such cap, or a file is mostly holes, it shows only at the end.
-            kind, detail = OutcomeKind.DISK, collected.over
-        good = answer is not None and kind is OutcomeKind.OK
-        claims = answer.claims if answer is not None else decode_claims(self.claims) if self.claims else ()
-        gathered = self.gathered
-        dropped = gathered.out.dropped + gathered.err.dropped
-        kept = session and self.result is not None and self.reason is None
-        out, err = gathered.out.bytes(), gathered.err.bytes()
-        denials = (*map(denial, records), *collected.denials, *claimed(claims))
-        more = max(0, len(denials) - _DENIALS_MAX)
-        return Report(
-            outcome=Outcome(kind, detail[:2000], number, dropped),
-            value=answer.value if good and answer is not None else None,
-            value_repr=answer.value_repr if good and answer is not None else None,
-            stdout=out,
-            stderr=err,
-            exit_code=code,
-            files=collected.files,
-            changes=collected.changes,
-            denials=denials[:_DENIALS_MAX],
-            usage=Usage(
-                wall_s=self.wall_s,
-                cpu_s=self.cpu_s or (ended or {}).get("cpu", 0.0),
-                queue_s=queued,
-                memory=self.memory or 1024 * (ended or {}).get("rss", 0),
-                stdout_bytes=self._written["stdout"],
-                stderr_bytes=self._written["stderr"],
-                file_bytes=collected.total_bytes,
-                files=collected.total_files,
-                denials_dropped=more + collected.refused_dropped + (answer.claims_dropped if answer is not None else 0),
-            ),
-            layers=layers,
-            state="none" if not session else "kept" if kept else "lost",
-            collected=collected,
-        )
-
-    def _outcome(
-        self, answer: GuestPayload | None, broken: str, ended: dict[str, Any] | None, out_of_memory: bool
-    ) -> tuple[OutcomeKind, str, int | None, int | None]:
-        """Kind, detail, exit code and signal."""
-        # The kernel may take its time to end all that a group holds, and closes what they have open first.
-        if self.reason is not None and not (self.closed and out_of_memory):
-            return *self.reason, None, None
-        if out_of_memory and (answer is None or answer.kind != "ok"):
-            return OutcomeKind.MEMORY, "the kernel ended it at its memory limit", None, 9
-        if broken:
-            return OutcomeKind.PROTOCOL, broken, None, None
-        if self.result is not None:
-            if self.result.ending == "exit":
-                return *exited(self.result.exit_code or 0), None
-            if self.result.ending == "trap":
-                return signalled(self.result.trap.removeprefix("signal "))
-            if answer is None:
-                return OutcomeKind.PROTOCOL, "the guest returned without an answer", None, None
-            if answer.kind == "exception" and answer.errno == _ENOMEM:
-                # What the kernel says where the interpreter says MemoryError.
-                return OutcomeKind.MEMORY, f"{answer.error_type}: {answer.error_message}", 1, None
-            return *answered(answer, answer.errno in _FULL), None
-        if ended is None:
-            return OutcomeKind.CRASHED, "the guest's process ended and nobody saw how", None, None
-        status = ended["status"]
-        if os.WIFSIGNALED(status):
-            return signalled(str(os.WTERMSIG(status)))
-        return *exited(os.WEXITSTATUS(status)), None
+            if len(late) >= _UNTOLD:
+                return True
+        return False

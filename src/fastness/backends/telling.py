@@ -39,7 +39,12 @@ class Gathered:
         self.file_count = limits.files
 
     def output(self, name: str, data: bytes, sink: Sink | None) -> None:
-        """Take output in and pass it on.  Raises GuestProtocolError, CallbackRaised."""
+        """Take output in and tell the caller of it.  Raises GuestProtocolError, CallbackRaised."""
+        self.take(name, data)
+        self.tell(name, data, sink)
+
+    def take(self, name: str, data: bytes) -> None:
+        """Take output in.  Raises GuestProtocolError."""
         if not data:
             return
         # The engine enforces this cap; one that does not is not to be trusted with anything.
@@ -47,7 +52,11 @@ class Gathered:
         if self.left < 0:
             raise GuestProtocolError("the engine sent more output than the run may write")
         (self.out if name == "stdout" else self.err).add(data)
-        if sink is not None:
+
+    @staticmethod
+    def tell(name: str, data: bytes, sink: Sink | None) -> None:
+        """Tell the caller of output.  Raises CallbackRaised."""
+        if sink is not None and data:
             try:
                 sink(name, data)
             except BaseException as error:  # noqa: BLE001  # whatever a callback raises is its caller's

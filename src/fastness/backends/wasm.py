@@ -16,6 +16,8 @@ from collections import OrderedDict
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from fastness._wasi import compiler
 from fastness.backends import materials as stock
 from fastness.backends import wasm_probe
@@ -23,6 +25,7 @@ from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.conversation import converse, layers_of
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.engine_process import EngineLost, EngineProcess
+from fastness.backends.session_turn import CLOSED, Turn
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
@@ -76,6 +79,8 @@ class WasmBackend(Backend):
         self._starting = 0
         self._known: dict[tuple[str, tuple[str, ...]], tuple[stock.Materials, float]] = {}
         self._closed = False
+        #: How often everything in progress was cancelled, for those that are not on their way yet.
+        self._cancels = 0
         self._sessions: set[_Session] = set()
 
     async def probe(self, *, afresh: bool = False) -> Probe:
@@ -232,6 +237,7 @@ class WasmBackend(Backend):
     async def _run_once(
         self, request: RunRequest, staged: Staged, sink: Sink | None, want: str, began: float
     ) -> Report | None:
+        cancels = self._cancels
         with self._waiting.limit(left(request, began)):
             materials = await self._materials(request, want, sink)
             pool = self._pool(materials, request.tenant)
@@ -241,6 +247,9 @@ class WasmBackend(Backend):
             self._running[engine] = engine.next_id()
             if self._closed:
                 raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
+            if self._cancels != cancels:
+                reusable = True
+                return Report(outcome=Outcome(OutcomeKind.CANCELLED))
             whole, request = request, until(request, began)
             queued = time.monotonic() - began
             talk = await converse(
@@ -277,6 +286,7 @@ class WasmBackend(Backend):
 
     def cancel_all(self) -> None:
         """Ask every run in progress to end; each returns a result with the outcome ``cancelled``."""
+        self._cancels += 1
         for engine, invoke in list(self._running.items()):
             engine.cancel(invoke)
 
@@ -333,15 +343,22 @@ class _Session(BackendSession):
         self._pool = pool
         self._engine = engine
         self._opened = False
-        self._ended = False
         self._lost = False
-        self._busy = False
+        self._turn = Turn()
 
     async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
-        if self._ended:
-            raise BackendError("executing in a session", "the session is closed", "open a new one")
-        if self._busy:
-            raise ConfigurationError("session", "busy with another execute", "one execute at a time")
+        self._turn.take()
+        try:
+            report = await self._execute(request, staged, sink)
+        finally:
+            if self._turn.leave():
+                self._give_back()
+        if self._turn.closed and report.outcome.kind is OutcomeKind.CRASHED:
+            # However the end of the engine looked from here, it was this that ended it.
+            return msgspec.structs.replace(report, outcome=Outcome(OutcomeKind.CANCELLED, CLOSED))
+        return report
+
+    async def _execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         if self._lost:
             return Report(
                 outcome=Outcome(OutcomeKind.CRASHED, "an earlier run lost the session's state; open a new session"),
@@ -351,7 +368,7 @@ class _Session(BackendSession):
         invoke = engine.next_id()
         self._backend._running[engine] = invoke
         operation = "execute" if self._opened else "open"
-        self._lost = self._busy = True
+        self._lost = True
         try:
             talk = await converse(engine, self._backend._waiting, invoke, request, staged, sink, operation, session=1)
             self._opened = True
@@ -365,12 +382,16 @@ class _Session(BackendSession):
             self._lost = not engine.alive
             raise
         finally:
-            self._busy = False
             self._backend._running.pop(engine, None)
 
     async def aclose(self) -> None:
-        if not self._ended:
-            self._ended = True
-            self._backend._sessions.discard(self)
-            # The engine has held this session's secrets; ending it is the simplest way to be sure of all of them.
-            self._pool.release(self._engine, False)
+        if self._turn.close():
+            self._give_back()
+        else:
+            # An execute that is under way sees the end of its stream and cleans up.
+            self._engine.process.kill()
+
+    def _give_back(self) -> None:
+        self._backend._sessions.discard(self)
+        # The engine has held this session's secrets; ending it is the simplest way to be sure of all of them.
+        self._pool.release(self._engine, False)

@@ -9,42 +9,38 @@ Each run has a new process, started with ``exec``, whose keeper sees to the end 
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections import OrderedDict
 from functools import partial
 
-from fastness.backends import native_config, worker_process
+from fastness.backends import native_config, native_report, worker_process
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost, become_ready
 from fastness.backends.deadlines import left, told, until
+from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
 from fastness.backends.native_work import invoke_head
 from fastness.backends.telling import CallbackRaised
 from fastness.backends.worker_process import Worker
+from fastness.backends.worker_session import WorkerSession
+from fastness.backends.worker_stock import Kind, Stock
 from fastness.errors import BackendError, ConfigurationError
 from fastness.limits import Limits
 from fastness.runner.collect import Collected, collect
 from fastness.runner.project import fill_files
-from fastness.runs import Outcome, OutcomeKind, RunRequest
-from fastness.runtime import Owner, claim
+from fastness.runs import OutcomeKind, RunRequest
 from fastness.tier import Probe, Tier
 from fastness.waiting import Slots, ThreadWaiting, Waiting
 
 #: Workers of one sandbox at once, where nobody says otherwise.
 _DEFAULT_WORKERS = 16
-#: Kinds of workers (by preload and packages) that one sandbox keeps ready.
-_KINDS_MAX = 16
-#: Seconds after which a worker that waits is not used any more.
-_TRUST_IDLE_S = 300.0
+#: Seconds between looks for a worker that is being started.
+_COMING_S = 0.001
 _DRAIN_S = 1.0
 #: Seconds for a worker that has closed its conversation to end by itself.
 _LAST_S = 0.25
 #: Bytes of inputs above which writing them is worth a thread.
 _INLINE = 1 << 16
-
-_Kind = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class WorkerBackend(Backend):
@@ -59,17 +55,13 @@ class WorkerBackend(Backend):
     ) -> None:
         self._waiting = waiting or ThreadWaiting()
         self._limit = workers or _DEFAULT_WORKERS
-        self._ready = ready
         self._firewall = firewall
         self._slots: Slots | None = None
-        # For tables, never held for a wait.
-        self._lock = threading.RLock()
-        self._owner: Owner | None = None
-        self._kinds: OrderedDict[_Kind, tuple[int, list[Worker]]] = OrderedDict()
+        self._stock = Stock(self._waiting, ready, firewall)
+        self._keeper = Keeper()
         self._talks: set[Talk] = set()
-        self._live: set[Worker] = set()
-        self._made = 0
-        self._asked: set[_Kind] = set()
+        #: How often everything in progress was cancelled.
+        self.cancels = 0
         self._closed = False
 
     async def probe(self, *, afresh: bool = False) -> Probe:
@@ -81,63 +73,32 @@ class WorkerBackend(Backend):
 
     # workers
 
-    def _kind(self, request: RunRequest) -> _Kind:
+    def _kind(self, request: RunRequest) -> Kind:
         packages = native_config.packages_of(request.packages)
         return native_config.check_preload(request.preload or ()), packages
 
-    def _spawn(self, kind: _Kind) -> Worker:
-        """Start a worker; it gets ready by itself.  Raises BackendError."""
-        dropped: list[Worker] = []
-        with self._lock:
-            if self._closed:
-                raise BackendError("running", "the sandbox is closed", "make a new one")
-            if self._owner is None or self._owner.released:
-                self._owner = claim()
-            if kind not in self._kinds:
-                self._kinds[kind] = (worker_process.configuration(*kind, firewall=self._firewall), [])
-            self._kinds.move_to_end(kind)
-            while len(self._kinds) > _KINDS_MAX:
-                fd, waiting = self._kinds.popitem(last=False)[1]
-                os.close(fd)
-                dropped += waiting
-            self._made += 1
-            worker = worker_process.spawn(f"w{self._made}", self._owner.folder, self._kinds[kind][0], self._waiting)
-            self._live.add(worker)
-        for one in dropped:
-            self._bury(one)
-        return worker
-
-    def _waiting_one(self, kind: _Kind) -> Worker | None:
-        while True:
-            with self._lock:
-                _, waiting = self._kinds.get(kind, (-1, []))
-                if not waiting:
-                    return None
-                worker = waiting.pop()
-            if worker.keeper.poll() is None and time.monotonic() - worker.born < _TRUST_IDLE_S:
-                return worker
-            self._bury(worker)
-
-    async def _take(self, kind: _Kind) -> Worker:
+    async def _take(self, kind: Kind) -> Worker:
         if self._slots is None:
             self._slots = self._waiting.slots(self._limit)
         await self._slots.acquire()
         worker = None
         try:
-            worker = self._waiting_one(kind)
+            while (worker := self._stock.waiting_one(kind)) is None and self._stock.is_coming(kind):
+                await self._waiting.pause(_COMING_S)
             if worker is None:
-                worker = await self._waiting.call(partial(self._spawn, kind))
+                worker = await self._waiting.call(partial(self._stock.spawn, kind))
+            self._stock.hold(worker)
             if worker.process < 0:
                 await self._become_ready(worker, kind)
             return worker
         except BaseException:
             self._slots.release()
             if worker is not None:
-                self._bury(worker)
+                self._stock.bury(worker)
             raise
 
     @staticmethod
-    async def _become_ready(worker: Worker, kind: _Kind) -> None:
+    async def _become_ready(worker: Worker, kind: Kind) -> None:
         try:
             await become_ready(worker, lambda box: None)
         except BoxLost as lost:
@@ -153,34 +114,18 @@ class WorkerBackend(Backend):
             raise
         worker.base = worker.memory()
 
-    def _bury(self, worker: Worker) -> None:
-        worker.close()
-        self._live.discard(worker)
-
-    async def _done(self, worker: Worker, kind: _Kind) -> None:
+    async def done(self, worker: Worker, kind: Kind) -> None:
         """See to the worker's end, and have another one start."""
         assert self._slots is not None
         # Also where the run was cancelled: nothing of it goes on after its caller has heard of its end.
         with self._waiting.limit(None, shield=True):
             try:
-                await self._waiting.call(partial(self._bury, worker))
+                await self._waiting.call(partial(self._stock.bury, worker))
             finally:
                 self._slots.release()
-            await self._waiting.call(partial(self._refill, kind))
-
-    def _refill(self, kind: _Kind) -> None:
-        with self._lock:
-            held = self._kinds.get(kind)
-            if kind not in self._asked:
-                # A caller who runs one thing only is not made to wait for the end of a second worker.
-                self._asked.add(kind)
-                return
-            if self._closed or held is None or len(held[1]) >= self._ready:
-                return
-            try:
-                held[1].append(self._spawn(kind))
-            except BackendError:
-                pass  # the next run meets it and tells it
+        if self._stock.is_wanted(kind):
+            # The caller has the result meanwhile.
+            self._keeper.soon(partial(self._stock.refill, kind))
 
     # running
 
@@ -194,7 +139,7 @@ class WorkerBackend(Backend):
     async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         """One request in a worker of its own."""
         self._check(request)
-        began = time.monotonic()
+        began, cancels = time.monotonic(), self.cancels
         kind = self._kind(request)
         with self._waiting.limit(left(request, began)):
             worker = await self._take(kind)
@@ -203,13 +148,14 @@ class WorkerBackend(Backend):
             await self.fill(worker, staged)
             whole, request = request, until(request, began)
             talk = Talk(worker, request, sink)
-            said = told(await self.talk(talk, staged, 0, time.monotonic() - began), whole, request)
+            report = await self.talk(talk, staged, 0, queued=time.monotonic() - began, cancels=cancels)
+            said = told(report, whole, request)
             assert said is not None
             return said
         except CallbackRaised as raised:
             raise raised.error from None
         finally:
-            await self._done(worker, kind)
+            await self.done(worker, kind)
 
     async def fill(self, worker: Worker, staged: Staged) -> None:
         """Put the input files into the worker's folder."""
@@ -220,8 +166,12 @@ class WorkerBackend(Backend):
             else:
                 await self._waiting.call(write)
 
-    async def talk(self, talk: Talk, staged: Staged, session: int, queued: float) -> Report:
-        """One invoke from its head to its report; after a run nothing of its guest is alive any more."""
+    async def talk(self, talk: Talk, staged: Staged, session: int, *, queued: float = 0.0, cancels: int) -> Report:
+        """
+        One invoke from its head to its report; after a run nothing of its guest is alive any more.
+
+        ``cancels`` is how often everything had been cancelled when the caller asked.
+        """
         worker, request = talk.box, talk.request
         assert isinstance(worker, Worker)
         code = (request.code or "").encode("utf-8", "surrogatepass")
@@ -233,6 +183,8 @@ class WorkerBackend(Backend):
         try:
             if self._closed:
                 raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
+            if self.cancels != cancels:
+                talk.end(OutcomeKind.CANCELLED)
             head = invoke_head(worker.next_id(), request, "execute" if session else "run", session, code)
             await talk.run(head, code, (stdin,) if stdin >= 0 else (), grace)
         finally:
@@ -246,10 +198,11 @@ class WorkerBackend(Backend):
             if talk.asked_until:
                 # What it started was asked too, and may take as long to end.
                 worker.dismiss()
-                await self._waiting.call(partial(talk.drain, talk.asked_until - time.monotonic(), worker.keeper_fd))
+                await talk.drain(talk.asked_until - time.monotonic(), worker.keeper_fd)
             await self._waiting.call(worker.finish)
-            await self._waiting.call(partial(talk.drain, _DRAIN_S))
-        return talk.report(
+            await talk.drain(_DRAIN_S)
+        return native_report.report(
+            talk,
             ended=worker.ended if talk.gone else None,
             collected=await self._collect(worker, staged, request.limits),
             records=[],
@@ -276,11 +229,11 @@ class WorkerBackend(Backend):
         kind = self._kind(request)
         worker = await self._take(kind)
         try:
-            worker_process.bound(worker, request.limits)
+            worker_process.bound(worker, request.limits, session=True)
         except BaseException:
-            await self._done(worker, kind)
+            await self.done(worker, kind)
             raise
-        return _Session(self, worker, kind)
+        return WorkerSession(self, worker, kind)
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` workers waiting, ready."""
@@ -290,94 +243,40 @@ class WorkerBackend(Backend):
         ready: list[Worker] = []
         try:
             while len(ready) < count:
-                waiting = self._waiting_one(kind)
+                waiting = self._stock.waiting_one(kind)
                 if waiting is None:
-                    waiting = await self._waiting.call(partial(self._spawn, kind))
+                    waiting = await self._waiting.call(partial(self._stock.spawn, kind))
                 ready.append(waiting)
             for one in ready:
                 if one.process < 0:
                     await self._become_ready(one, kind)
         except BaseException:
             for one in ready:
-                self._bury(one)
+                self._stock.bury(one)
             raise
-        with self._lock:
-            self._kinds[kind][1].extend(ready)
+        await self._waiting.call(partial(self._stock.keep, kind, ready))
 
     def cancel_all(self) -> None:
         """End every run in progress, in its grace; each returns a result with the outcome ``cancelled``."""
+        # Those that wait for a worker, or for one to start, see it when they have one.
+        self.cancels += 1
         for talk in list(self._talks):
             talk.cancel()
 
     def guest_pids(self) -> list[int]:
         """Processes of ours that are alive: keepers, and workers as far as they are known."""
-        with self._lock:
-            return [pid for one in self._live for pid in (one.keeper.pid, one.pid) if pid]
+        return [pid for one in self._stock.live() for pid in (one.keeper.pid, one.pid) if pid]
 
     async def aclose(self) -> None:
         """End every worker, at once, and remove their folders."""
-        with self._lock:
-            self._closed = True
-            kinds = list(self._kinds.values())
-            self._kinds.clear()
-            live = list(self._live)
-            owner, self._owner = self._owner, None
+        self._closed = True
 
         def end() -> None:
             for talk in list(self._talks):
                 talk.end(OutcomeKind.CANCELLED, "the sandbox was closed")
-            for fd, _ in kinds:
-                os.close(fd)
-            for worker in live:
-                worker.kill()
-            busy = {talk.box for talk in list(self._talks)}
-            for worker in live:
-                # One that is at work is closed by its caller, who hears of the end first.
-                if worker in busy:
-                    worker.finish()
-                else:
-                    self._bury(worker)
-            if owner is not None:
-                owner.release()
+            self._stock.close()
+            self._keeper.close()
+            self._stock.leave()
 
         with self._waiting.limit(None, shield=True):
             await self._waiting.call(end)
-
-
-class _Session(BackendSession):
-    """A worker that nothing else uses, for several executes."""
-
-    def __init__(self, backend: WorkerBackend, worker: Worker, kind: _Kind) -> None:
-        self._backend = backend
-        self._worker = worker
-        self._kind = kind
-        self._ended = self._lost = self._busy = False
-
-    async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
-        """Run once more in the same worker."""
-        if self._ended:
-            raise BackendError("executing in a session", "the session is closed", "open a new one")
-        if self._busy:
-            raise ConfigurationError("session", "busy with another execute", "one execute at a time")
-        if self._lost:
-            return Report(
-                outcome=Outcome(OutcomeKind.CRASHED, "an earlier run lost the session's state; open a new session"),
-                state="lost",
-            )
-        self._busy = True
-        try:
-            await self._backend.fill(self._worker, staged)
-            self._lost = True
-            report = await self._backend.talk(Talk(self._worker, request, sink), staged, 1, 0.0)
-            self._lost = report.state != "kept"
-            return report
-        except CallbackRaised as raised:
-            raise raised.error from None
-        finally:
-            self._busy = False
-
-    async def aclose(self) -> None:
-        """End the worker.  Idempotent."""
-        if not self._ended:
-            self._ended = True
-            await self._backend._done(self._worker, self._kind)

@@ -4,6 +4,7 @@ The host's side of one worker: a box whose process has a keeper, and the end of 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.resources
 import json
 import os
@@ -36,6 +37,8 @@ _WORKER = (
 )
 #: Seconds within which a keeper has ended its worker and itself; after that this side does it.
 _KEEPER_S = 10.0
+#: Seconds of processor time of a session's worker in its whole life.
+_LIFE_S = 7 * 86_400
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "OPENBLAS_NUM_THREADS": "1",
@@ -243,7 +246,8 @@ def spawn(name: str, above: str, config: int, waiting: Waiting) -> Worker:
             raise
         return worker
     except OSError as error:
-        remove_tree(folder)
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
         raise BackendError("starting a worker", error.strerror or error, "free memory or process slots") from error
     finally:
         for one in opened:
@@ -253,7 +257,7 @@ def spawn(name: str, above: str, config: int, waiting: Waiting) -> Worker:
                 os.close(one)
 
 
-def bound(worker: Worker, limits: Limits) -> None:
+def bound(worker: Worker, limits: Limits, *, session: bool = False) -> None:
     """Set the limits of a worker that has not heard of its code yet (``prlimit(2)``).  Raises BackendError."""
     space, _, data = worker.base
     try:
@@ -262,7 +266,24 @@ def bound(worker: Worker, limits: Limits) -> None:
         worker.limit(resource.RLIMIT_DATA, data + limits.memory)
         worker.limit(resource.RLIMIT_NOFILE, limits.fds)
         worker.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
-        seconds = int(limits.cpu_s) + 2
-        worker.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
+        if not session:
+            seconds = int(limits.cpu_s) + 2
+            worker.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
     except (BoxLost, OSError, ValueError) as error:
+        raise BackendError("setting a worker's limits", error, "run: fastness doctor") from None
+
+
+def bound_time(worker: Worker, limits: Limits) -> None:
+    """
+    Set the limit on processor time of a session's worker for the next execute, and what runs on after it.
+
+    The kernel counts over all executes, and only the soft limit can be raised again.  Where the worker has ended this
+    does nothing.  Raises BackendError.
+    """
+    seconds = int(worker.cpu_s() + limits.cpu_s) + 2
+    try:
+        worker.limit(resource.RLIMIT_CPU, seconds, _LIFE_S)
+    except (BoxLost, ProcessLookupError):
+        return
+    except (OSError, ValueError) as error:
         raise BackendError("setting a worker's limits", error, "run: fastness doctor") from None

@@ -8,6 +8,7 @@ them, and how each guest ended.  Any thread may read the socket for all; what is
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -18,14 +19,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastness._native import datagrams
-from fastness.backends import native_config
+from fastness.backends import native_config, zygote_words
 from fastness.backends.box import memory_of
 from fastness.backends.engine_process import source_root, spawn_in_lasting_thread
 from fastness.errors import BackendError
+from fastness.runtime import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fastness._linux.cgroup_slot import Slot
     from fastness._linux.uids import Block
     from fastness.waiting import Waiting
@@ -36,8 +36,13 @@ START_S = 120.0
 _WORDS_MAX = 1 << 18
 #: The source folder is the current one, so that no argument, which guests can read, tells where it is.
 _BOOT = "import sys,os;sys.path.insert(0,os.getcwd());from fastness._native.launcher import main;main()()"
-#: Refused calls of one guest that are kept; its launcher keeps no more either.
-_RECORDS_MAX = 64
+#: Seconds for a zygote to take a request, and between two tries.
+_ASKING_S = 20.0
+_AGAIN_S = 0.002
+#: Errors of a socket that takes no more messages, or no more descriptors that wait in sockets (unix(7)).
+_FULL = frozenset({errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS})
+#: Messages that are taken in at once: more than a socket holds.
+_AT_ONCE = 1024
 
 
 class ZygoteProcess:
@@ -50,6 +55,8 @@ class ZygoteProcess:
         self.config = config
         self.uids: Block | None = None
         self.leaf: Slot | None = None
+        #: A folder that goes with it.
+        self.temporary = ""
         #: Bytes of address space, resident memory and data of a guest that has not run yet; zeros where not known yet.
         self.base = (0, 0, 0)
         self.born = time.monotonic()
@@ -62,9 +69,7 @@ class ZygoteProcess:
         #: What it is importing just now, of what the caller has asked for.
         self._importing = ""
         self._failed: dict[str, Any] | None = None
-        self._unrecorded: set[str] = set()
-        self._records: dict[str, list[dict[str, Any]]] = {}
-        self._exits: dict[str, dict[str, Any]] = {}
+        self._told = zygote_words.Told()
         self._gone = False
         self._starting = False
         #: The zygote's own number, where it is in the process namespace of this process.
@@ -130,10 +135,15 @@ class ZygoteProcess:
         return zygote
 
     async def start(self, waiting: Waiting) -> None:
-        """Wait until it takes requests.  Raises BackendError, ConfigurationError for a preload that fails."""
+        """
+        Wait until it takes requests; one caller at a time.
+
+        Whose time is up meanwhile leaves it as it is, for another call or for :meth:`kill`.  Raises BackendError,
+        ConfigurationError for a preload that fails.
+        """
         try:
             self._starting = True
-            with waiting.limit(START_S):
+            with waiting.limit(max(0.0, self.born + START_S - time.monotonic())):
                 while not self._ready:
                     self.pump()
                     if self._failed is not None or self._gone:
@@ -141,14 +151,10 @@ class ZygoteProcess:
                     if not self._ready:
                         await waiting.readable(self._control)
         except TimeoutError:
-            self._starting = False
-            self.kill()
             raise BackendError("starting a zygote", f"not ready after {START_S:g} s", "preload fewer modules") from None
-        except BaseException:
-            self._starting = False
-            self.kill()
-            raise
-        self._starting = False
+        finally:
+            with self._lock:
+                self._starting = False
         self.start_ms = (time.monotonic() - self.born) * 1e3
 
     def _why(self) -> Exception:
@@ -172,14 +178,48 @@ class ZygoteProcess:
             return "it closed its conversation"
         return f"it was ended by signal {-status}" if status < 0 else "it ended before it was ready"
 
-    def request(self, message: dict[str, Any], fds: list[int]) -> None:
-        """Ask for a guest.  Raises BackendError where the zygote has ended."""
+    async def request(self, message: dict[str, Any], fds: list[int], waiting: Waiting) -> None:
+        """
+        Ask for a guest, and wait where its socket takes no more requests just now.
+
+        Raises BackendError where the zygote has ended.
+        """
+        if self._send(message, fds):
+            return
+        try:
+            with waiting.limit(_ASKING_S):
+                while not self._send(message, fds):
+                    # What it has to tell is taken in meanwhile, or each might wait for the other.
+                    self.pump()
+                    await waiting.pause(_AGAIN_S)
+        except TimeoutError:
+            raise BackendError("asking for a guest", "the zygote takes no more", "use fewer guests at once") from None
+
+    def _send(self, message: dict[str, Any], fds: list[int]) -> bool:
+        """Send a request; False where there is no room for it, or for its descriptors, in the socket."""
+        name = message["box"]
+        self._told.ask(name)
         try:
             with self._lock:
-                self.guests += 1
                 datagrams.send(self._control, message, fds)
+                self.guests += 1
         except OSError as error:
+            self._told.forget(name)
+            if error.errno in _FULL and self.alive:
+                return False
             raise BackendError("asking for a guest", error.strerror, "run it again: a new zygote is started") from None
+        return True
+
+    def settled(self, name: str, seconds: float) -> bool:
+        """Wait until no guest by this name lives or may be born yet; False where that takes longer.  Blocks."""
+        end = time.monotonic() + seconds
+        pause = 0.0005
+        while self._told.asked(name) and self.exit_of(name) is None and self.alive:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+        return True
 
     @property
     def control_fd(self) -> int:
@@ -189,68 +229,56 @@ class ZygoteProcess:
     def pump(self) -> bool:
         """Take in what has come, without waiting; False once nothing more will come."""
         with self._lock:
-            while not self._gone:
+            for _ in range(_AT_ONCE):
+                if self._gone:
+                    return False
                 try:
-                    message, fds = datagrams.receive(self._control)
+                    data, fds = datagrams.receive_raw(self._control)
+                    for fd in fds:
+                        os.close(fd)
+                    if data:
+                        self._hear(zygote_words.decode(data))
+                        continue
                 except BlockingIOError:
                     return True
-                except OSError:
-                    self._gone = True
-                    return False
-                for fd in fds:
-                    os.close(fd)
-                if message is None:
-                    self._gone = True
-                elif "denial" in message:
-                    rows = self._records.setdefault(message["denial"], [])
-                    self._merge(rows, message)
-                elif "unrecorded" in message:
-                    self._unrecorded.add(message["unrecorded"])
-                elif "exit" in message:
-                    self._exits[message["exit"]] = message
-                elif "unborn" in message:
-                    self._exits[message["unborn"]] = message
-                elif "failed" in message:
-                    # Others fail because of the first.
-                    self._failed = self._failed or message
-                elif "importing" in message:
-                    self._importing = message["importing"] if message["importing"] in self.config["preload"] else ""
-                elif "ready" in message:
-                    self._ready = True
-                    self.pid = message["ready"] if self.config["tier"] == "confined" else 0
-            return False
+                except (OSError, ValueError) as error:
+                    # Nothing of ours says such a thing, and what else it says is worth no more.
+                    told = f"it broke its protocol: {error}"[:500]
+                    self._failed = self._failed or {"failed": told, "preload": self._importing}
+                    self.process.kill()
+                self._gone = True
+            # Whoever writes without end does not keep this side here.
+            return not self._gone
 
-    @staticmethod
-    def _merge(rows: list[dict[str, Any]], message: dict[str, Any]) -> None:
-        for row in rows:
-            if (row["operation"], row["target"]) == (message["operation"], message["target"]):
-                row["count"] = max(row["count"], message["count"])
-                return
-        if len(rows) < _RECORDS_MAX:
-            rows.append(message)
+    def _hear(self, word: zygote_words.Word) -> None:
+        if word.failed is not None:
+            # Others fail because of the first.
+            self._failed = self._failed or {"failed": word.failed, "preload": word.preload}
+        elif word.importing is not None:
+            self._importing = word.importing if word.importing in self.config["preload"] else ""
+        elif word.ready is not None:
+            self._ready = True
+            self.pid = word.ready if self.config["tier"] == "confined" else 0
+        else:
+            self._told.take(word)
 
     def records(self, name: str) -> list[dict[str, Any]]:
         """Refused calls of a guest so far; whatever it was told of a refusal is in here."""
         self.pump()
-        with self._lock:
-            return [dict(row) for row in self._records.get(name, ())]
+        return self._told.records(name)
 
     def unrecorded(self, name: str) -> bool:
         """Whether refused calls of a guest have gone unrecorded: it met the cap on them."""
-        return name in self._unrecorded
+        return self._told.unrecorded(name)
 
     def exit_of(self, name: str) -> dict[str, Any] | None:
-        """How a guest ended, once that is known."""
+        """How a guest ended, or why it never began, once that is known."""
         self.pump()
-        return self._exits.get(name)
+        return self._told.exit_of(name)
 
     def forget(self, name: str) -> None:
         """A guest is gone and nobody will ask about it any more."""
-        self.pump()
-        with self._lock:
-            self._records.pop(name, None)
-            self._unrecorded.discard(name)
-            self._exits.pop(name, None)
+        self._told.forget(name)
 
     def size(self) -> tuple[int, int, int]:
         """Bytes of address space, resident memory and data of the zygote; zeros where its number is not known here."""
@@ -279,6 +307,9 @@ class ZygoteProcess:
         self._control.close()
         self.process.kill()
         self.process.wait(timeout=10)
+        if self.temporary:
+            with contextlib.suppress(OSError):
+                remove_tree(self.temporary)
         if self.uids is not None:
             self.uids.release()
         if self.leaf is not None:
@@ -287,24 +318,3 @@ class ZygoteProcess:
                 self.leaf.remove()
             except OSError:
                 pass  # left to the end of this process, or to a sweep
-
-
-async def spawned(spawn: Callable[[], ZygoteProcess], waiting: Waiting) -> ZygoteProcess:
-    """A zygote that ``spawn`` starts.  Who is cancelled meanwhile leaves none behind, in whatever thread it is."""
-    given: list[ZygoteProcess] = []
-    wanted = [True]
-
-    def start() -> None:
-        # Given first and looked second, as the other side looks second: one of them at least sees the other.
-        given.append(spawn())
-        if not wanted:
-            given[0].kill()
-
-    try:
-        await waiting.call(start)
-    except BaseException:
-        wanted.clear()
-        for one in given:
-            one.kill()
-        raise
-    return given[0]

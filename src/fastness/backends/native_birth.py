@@ -1,0 +1,52 @@
+"""
+What a zygote is asked for when a guest is to be born: its user, its folders, and the limits that it sets itself.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import TYPE_CHECKING, Any
+
+from fastness.backends.native_guest import make_folder
+
+if TYPE_CHECKING:
+    from fastness.backends.native_guest import Guest
+
+
+def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool) -> dict[str, Any]:
+    """
+    The request for a guest that has its user; makes its folders where they are on this side, below ``boxes``.
+
+    Raises ``OSError``.
+    """
+    name = guest.box.name
+    file_bytes, files, limits = guest.key
+    made: dict[str, Any] = {
+        "box": name,
+        "uid": config["guest_uid"] + max(0, guest.inside_uid - 1),
+        "file_bytes": file_bytes,
+        "files": files,
+        "limits": _limits(guest, limits),
+        "ahead": ahead,
+        "programs": config["kind"] == "command",
+        "into_group": False,
+    }
+    if config["tier"] == "isolated":
+        writable = ["/work", "/tmp"] + (["/dev/shm"] if made["programs"] else [])  # noqa: S108  # of the guest alone
+        return made | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
+    folder = guest.folder = os.path.join(boxes, name)
+    for path in (folder, f"{folder}/work", f"{folder}/tmp"):  # noqa: S108  # folders of ours
+        make_folder(path, guest.uid)
+    return made | {
+        "work": f"{folder}/work",
+        "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours
+        "writable": [f"{folder}/work", f"{folder}/tmp"],  # noqa: S108  # as above
+    }
+
+
+def _limits(guest: Guest, limits: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Limits as the guest sets them; those of memory come on top of what its zygote takes."""
+    base = guest.zygote.size()
+    more = {resource.RLIMIT_AS: base[0], resource.RLIMIT_DATA: base[2]}
+    return [(limit, value + more.get(limit, 0)) for limit, value in limits]
