@@ -17,10 +17,14 @@ from fastness.cli import exits
 from fastness.cli.console import err, say, stdout_console, table
 from fastness.errors import ConfigurationError
 
+#: Characters of the reason why a part could not be measured.
+_NOTE = 300
+
 
 def bench(*, as_json: bool, quick: bool, only: tuple[str, ...] = ()) -> int:
     """
-    Measure, show, and say which promises hold.  Exit code 0 whatever the figures: a busy machine is no error.
+    Measure, show, and say which promises hold.  Exit code 0 whatever the figures: a busy machine is no error, and a
+    part that cannot be measured on it is a row that says so.
 
     ``only`` names the parts to measure, none for all.  Raises ConfigurationError for a part that there is not.
     """
@@ -33,7 +37,12 @@ def bench(*, as_json: bool, quick: bool, only: tuple[str, ...] = ()) -> int:
             continue
         if not as_json:
             err(f"measuring {name} ...")
-        rows += part(quick)
+        try:
+            # One by one: what was measured before a part broke off is kept.
+            for row in part(quick):
+                rows.append(row)  # noqa: PERF402  # as above
+        except Exception as error:  # noqa: BLE001  # whatever it is, the other parts are worth measuring
+            rows.append(Row(name=name, note=f"could not be measured: {type(error).__name__}: {error}"[:_NOTE]))
     if as_json:
         found = [{**msgspec.to_builtins(row), "kept": row.kept} for row in rows]
         say(json.dumps({"schema": 1, "machine": _machine(), "rows": found}))

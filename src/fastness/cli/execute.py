@@ -14,8 +14,8 @@ from fastness.cli.console import denial_table, detail, err, outcome_line, say, s
 from fastness.cli.run import execute as run_request
 from fastness.cli.run import read_stdin, variables
 from fastness.cli.visible import one_line
-from fastness.errors import ApplyRefused
-from fastness.limits import size_of
+from fastness.errors import ApplyRefused, ConfigurationError
+from fastness.limits import Limits, size_of
 from fastness.runs import Applied, Changes, RunResult
 
 #: Columns that tables take at most, also on a wider terminal.
@@ -68,16 +68,21 @@ def _limits(disk: str | None, files: int | None, pids: int | None) -> dict[str, 
     limits: dict[str, int] = {}
     if disk is not None:
         limits["file_bytes"] = size_of("file_bytes", disk, "--disk")
-    if files is not None:
-        limits["files"] = files
-    if pids is not None:
-        limits["pids"] = pids
+    for name, option, count in (("files", "--max-files", files), ("pids", "--pids", pids)):
+        if count is not None:
+            limits[name] = count
+            try:
+                Limits(**{name: count})
+            except ConfigurationError as error:
+                raise ConfigurationError(option, error.value, error.allowed) from None
     return limits or None
 
 
 def _is_there(work: str, name: str) -> bool:
     """Whether a project has something of this path, or anywhere something of this name."""
-    wanted = name.strip("/")
+    from fastness.runner.withheld import spelled
+
+    wanted = spelled(name)
     if os.path.lexists(os.path.join(work, wanted)):
         return True
     return "/" not in wanted and any(wanted in (*folders, *files) for _, folders, files in os.walk(work))

@@ -23,6 +23,8 @@ from fastness.runner.staging import DOES_NOT_FIT, TOO_LARGE
 _READ = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _PIECE = 1 << 20
+#: What is answered where a name leads to nothing of the project's any more, or to nothing that this user may read.
+_WENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.EACCES, errno.ENXIO)
 #: ``_IOW(0x94, 9, int)`` of linux/fs.h: share the blocks of another file.
 _FICLONE = 0x40049409
 
@@ -105,7 +107,7 @@ class _Copy:
         try:
             source = beneath.open_folder(self._top, folder)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.EACCES):
+            if error.errno in _WENT:
                 return False
             raise
         try:
@@ -128,7 +130,9 @@ class _Copy:
     def _file(self, path: str, name: str) -> None:
         try:
             source = beneath.open_child(self._source, name, _READ)
-        except OSError:
+        except OSError as error:
+            if error.errno not in _WENT:
+                raise
             self._drop(path)
             return
         try:

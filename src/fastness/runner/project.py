@@ -18,13 +18,20 @@ from fastness.runner.entries import Entry, Project, leads_inside, open_project
 from fastness.runner.filling import fill, fill_files
 from fastness.runner.staging import TOO_LARGE, TOO_MANY
 from fastness.runner.tree import Seen, TooManyEntries, open_seen, plain_name, shown, walk
-from fastness.runner.withheld import config_has_credentials, looks_secret
+from fastness.runner.withheld import config_has_credentials, looks_secret, names, spelled
 
 __all__ = ["Entry", "Project", "fill", "fill_files", "snapshot"]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
-#: Settings of a repository, of its submodules and work trees.
-_GIT_CONFIG = re.compile(r"(?:^|/)[^/]*\.git/(?:.*/)?config(?:\.worktree)?$")
+#: What settings of git are called: of a repository, its submodules and work trees, and of a user.
+_SETTINGS = re.compile(r"(?:^|/)(?:config(?:\.worktree)?|\.gitconfig)$")
+#: Where they are git's for sure.  Elsewhere, in a bare repository or one that another tool keeps, they have a section
+#: of one of these names.
+_GIT_FOLDER = re.compile(r"(?:^|/)[^/]*\.git/")
+_SECTION = re.compile(
+    rb"^\s*\[(?:core|remote|url|user|http|credential|include|includeif|sendemail|imap|github)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 #: A file that git reads its settings from; larger ones are not looked into and are left out.
 _GIT_CONFIG_MAX = 1 << 20
 _SPECIAL = {"pipe": "a named pipe", "socket": "a socket", "device": "a device"}
@@ -34,8 +41,8 @@ def snapshot(folder: str | os.PathLike[str], *, max_bytes: int, max_files: int, 
     """
     Look at a project and decide what of it a guest gets.  Nothing is copied yet.
 
-    Left out and listed: what looks like a secret, unless ``include`` names it (by path, or by name); ``.git/config``
-    where it holds credentials; links that lead out; sockets, pipes, devices; other file systems; what this user
+    Left out and listed: what looks like a secret, unless ``include`` names it (by path, or by name); settings of
+    git that hold credentials; links that lead out; sockets, pipes, devices; other file systems; what this user
     cannot read; and names that are not UTF-8 or hold control characters.
     Raises StagingError where the folder cannot be read, or holds more than ``max_bytes`` or ``max_files`` entries.
     """
@@ -44,7 +51,7 @@ def snapshot(folder: str | os.PathLike[str], *, max_bytes: int, max_files: int, 
     try:
         status = os.fstat(top)
         project = Project(path, (status.st_dev, status.st_ino), max_bytes)
-        _Look(project, top, tuple(include)).all(max_files)
+        _Look(project, top, tuple(map(spelled, include))).all(max_files)
     finally:
         os.close(top)
     return project
@@ -137,7 +144,7 @@ class _Look:
                 self._leave_out(seen, "unsupported", f"it cannot be read: {error.strerror}")
             return False
         try:
-            if not _GIT_CONFIG.search(seen.path) or seen.path in self._include:
+            if not _SETTINGS.search(seen.path) or any(names(item, seen.path) for item in self._include):
                 return True
             text = os.read(descriptor, _GIT_CONFIG_MAX + 1)
         except OSError as error:
@@ -145,6 +152,8 @@ class _Look:
             return False
         finally:
             os.close(descriptor)
+        if not _GIT_FOLDER.search(seen.path) and not _SECTION.search(text):
+            return True
         if len(text) > _GIT_CONFIG_MAX or config_has_credentials(text):
             self._leave_out(seen, "not_granted", "it holds credentials")
             return False

@@ -55,7 +55,7 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     if fields["runtime"] == "command":
         # The sandbox's own defaults may be meant for its other runs.
         for name in _OF_SOURCE:
-            if options.get(name):
+            if options.get(name) is not None and options[name] not in ((), [], "", {}):
                 raise ConfigurationError(
                     name, options[name], "runs of source text: a command is all that there is to it"
                 )
@@ -239,10 +239,18 @@ def _env(env: Any) -> dict[str, str]:
     for name, value in env.items():
         if not isinstance(name, str) or not name or "=" in name:
             raise ConfigurationError("env", name, "names that are not empty and hold no '='")
-        checked[_text("env", name)] = _text(f"env[{name!r}]", value)
+        # A value may be a secret, whatever its variable is called: it is in no message.
+        if not isinstance(value, str):
+            raise ConfigurationError(f"env[{name!r}]", type(value).__name__, "text without NUL characters")
+        checked[_text("env", name)] = value
+    environment.check(checked)
+    for name, value in checked.items():
+        try:
+            _text("", value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"env[{name!r}]", "its value", error.allowed) from None
     if sum(len(n) + len(v) for n, v in checked.items()) > _TEXTS_CAP:
         raise ConfigurationError("env", f"{len(checked)} variables", f"at most {_TEXTS_CAP} characters in all")
-    environment.check(checked)
     return checked
 
 

@@ -171,45 +171,62 @@ def stage_folder(folder: str | os.PathLike[str], *, max_bytes: int, max_files: i
     except (OSError, ValueError) as error:
         raise StagingError(root, _reason(error)) from None
     os.close(top)
-    for here, folders, names, descriptor in os.fwalk(root, follow_symlinks=False):
-        folders.sort()
-        for name in folders:
-            if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+    try:
+        for here, folders, names, descriptor in os.fwalk(root, follow_symlinks=False, onerror=_raise):
+            folders.sort()
+            for name in folders:
+                _check_folder(name, os.path.join(here, name), descriptor)
+            for name in sorted(names):
                 shown = os.path.join(here, name)
-                raise StagingError(
-                    shown, "it is a symbolic link to a folder", "Copy that folder with a --dir of its own."
-                )
-        for name in sorted(names):
-            shown = os.path.join(here, name)
-            relative = check_path(os.path.relpath(shown, root))
-            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if stat.S_ISLNK(status.st_mode):
-                target = os.path.realpath(shown)
-                if not target.startswith(os.path.join(os.path.realpath(root), "")):
-                    raise StagingError(shown, "it is a symbolic link that leads out of the folder", _LEADS_OUT)
-                try:
-                    data = read_file(target, room)
-                except StagingError as error:
-                    # Under the name that the caller can see.
-                    why = f"it leads to {os.path.basename(target)}: {error.why}"
-                    raise StagingError(shown, why, error.fix) from None
+                relative = check_path(os.path.relpath(shown, root))
+                if len(found) >= max_files:
+                    raise StagingError(shown, f"more than {max_files} files", TOO_MANY)
+                data = found[relative] = _read_below(root, name, shown, descriptor, room)
                 room -= len(data)
-                found[relative] = data
-                continue
-            if not stat.S_ISREG(status.st_mode):
-                raise StagingError(
-                    shown, "it is not a regular file", "Take it out of the folder, or name the files one by one."
-                )
-            if len(found) >= max_files:
-                raise StagingError(shown, f"more than {max_files} files", TOO_MANY)
-            try:
-                opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
-            except OSError as error:
-                raise StagingError(shown, _reason(error)) from None
-            try:
-                data = _read_regular(opened, shown, room, "that file_bytes leaves", TOO_LARGE)
-            finally:
-                os.close(opened)
-            room -= len(data)
-            found[relative] = data
+    except OSError as error:
+        # A folder that cannot be read is not one that is empty.
+        raise StagingError(str(error.filename or root), _reason(error)) from None
     return found
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _check_folder(name: str, shown: str, above: int) -> None:
+    """Raises StagingError for a folder that will not be walked."""
+    if stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+        raise StagingError(shown, "it is a symbolic link to a folder", "Copy that folder with a --dir of its own.")
+    try:
+        # Of it as well as in it: names without what they are of help nobody.
+        os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above))
+        os.stat(os.path.join(name, "."), dir_fd=above)
+    except OSError as error:
+        raise StagingError(shown, _reason(error), "Take it out of the folder, or make it readable.") from None
+
+
+def _read_below(root: str, name: str, shown: str, above: int, room: int) -> bytes:
+    """The content of one entry of a folder that is copied.  Raises StagingError."""
+    status = os.stat(name, dir_fd=above, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        target = os.path.realpath(shown)
+        if not target.startswith(os.path.join(os.path.realpath(root), "")):
+            raise StagingError(shown, "it is a symbolic link that leads out of the folder", _LEADS_OUT)
+        try:
+            return read_file(target, room)
+        except StagingError as error:
+            # Under the name that the caller can see.
+            why = f"it leads to {os.path.basename(target)}: {error.why}"
+            raise StagingError(shown, why, error.fix) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise StagingError(
+            shown, "it is not a regular file", "Take it out of the folder, or name the files one by one."
+        )
+    try:
+        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
+    except OSError as error:
+        raise StagingError(shown, _reason(error)) from None
+    try:
+        return _read_regular(opened, shown, room, "that file_bytes leaves", TOO_LARGE)
+    finally:
+        os.close(opened)

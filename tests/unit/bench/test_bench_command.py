@@ -52,3 +52,22 @@ def test_a_part_that_there_is_not(parts: list[str], capsys: pytest.CaptureFixtur
     assert main(["bench", "--only", "first", "--only", "third"]) == 2
     assert not parts
     assert "first, second" in capsys.readouterr().err
+
+
+def test_a_part_that_breaks_off_is_a_row(
+    parts: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it measured before stays, and so does every other part."""
+
+    def breaks(quick: bool) -> Iterator[Row]:
+        yield Row(name="before", value=1.0)
+        raise TimeoutError("the machine is too busy")
+
+    monkeypatch.setitem(bench.PARTS, "third", breaks)
+    monkeypatch.setitem(bench.PARTS, "last", lambda quick: iter([Row(name="after", value=1.0)]))
+    assert main(["bench", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["name"] for row in rows] == ["a", "b", "before", "third", "after"]
+    assert rows[3]["note"] == "could not be measured: TimeoutError: the machine is too busy"
+    assert main(["bench"]) == 0
+    assert "too busy" in capsys.readouterr().out

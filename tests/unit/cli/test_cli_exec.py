@@ -352,3 +352,11 @@ def test_what_cannot_be_applied(backend: CommandBackend, project: Path) -> None:
             box.run(command=["true"], work=project).apply(allow=".git")
         with pytest.raises(ConfigurationError, match="a command to run on it"):
             box.run("pass", work=project)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--max-files", "-5"), ("--pids", "0"), ("--max-files", "99999999999")])
+def test_a_limit_out_of_range_is_named_as_it_was_typed(
+    backend: CommandBackend, capfd: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    assert main(["exec", option, value, "--", "make"]) == 2
+    assert f"{option} is not accepted: {value}; allowed: " in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -163,7 +164,7 @@ def test_one_of_several_secrets_can_be_asked_for(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [".env.example", "id_rsa.pub", "environment.py", "secrets.py", "keys.txt", ".envrc", "credentials/x.go"]
+    "name", [".env.example", "id_rsa.pub", "environment.py", "secrets.py", "keys.txt", "envrc.md", "credentials/x.go"]
 )
 def test_what_is_no_secret_is_copied(copy: Copy, name: str) -> None:
     """Templates, public halves, and names that merely sound alike."""
@@ -178,6 +179,11 @@ def test_what_is_no_secret_is_copied(copy: Copy, name: str) -> None:
         (b'[remote "origin"]\n\turl = https://token@example.org/x.git\n', True),
         (b'[http "https://example.org/"]\n\textraheader = AUTHORIZATION: basic x\n', True),
         (b'[remote "origin"]\n\turl = ssh://git@example.org/x.git\n', False),
+        (b"[sendemail]\n\tsmtpServer = example.org\n\tsmtpPass = x\n", True),
+        (b"[github]\n\tuser = me\n\ttoken = ghp_x\n", True),
+        (b"[imap] pass = x", True),
+        (b"[some]\n\tapi-key=x\n", True),
+        (b"[credential]\n\thelper = store\n[push]\n\tdefault = simple\n", False),
         (b'[remote "origin"]\n\turl = git@example.org:x.git\n[core]\n\tbare = false\n', False),
         (b"\0" * (1 << 20) + b"x", True),
     ],
@@ -192,6 +198,61 @@ def test_git_settings_with_credentials_are_left_out(copy: Copy, text: bytes, sec
     assert ".git/HEAD" in project.entries
     project = snapshot(copy.real, max_bytes=4 * BYTES, max_files=10, include=[".git/config", ".git/modules/sub/config"])
     assert not project.left_out
+
+
+@pytest.mark.parametrize("path", [".jj/repo/store/git/config", "bare/config", ".gitconfig", "deep/.config/git/config"])
+def test_settings_of_git_anywhere_are_looked_into(copy: Copy, path: str) -> None:
+    """A bare repository, and one that another tool keeps, have no `.git` in their path."""
+    write(copy.real / path, b'[core]\n\tbare = true\n[remote "origin"]\n\turl = https://me:x@example.org/x\n')
+    write(copy.real / "plain/config", b"password = of an application, which is no setting of git\n")
+    project = snapshot(copy.real, max_bytes=BYTES, max_files=20)
+    assert project.left_out == {path: "it holds credentials"}
+    assert not snapshot(copy.real, max_bytes=BYTES, max_files=20, include=[path]).left_out
+    write(copy.real / path, b'[core]\n\tbare = true\n[remote "origin"]\n\turl = https://example.org/x\n')
+    assert not snapshot(copy.real, max_bytes=BYTES, max_files=20).left_out
+
+
+@pytest.mark.parametrize("included", ["./.git/config", ".git//config", "config", ".git", ".git/"])
+def test_settings_that_are_wanted_may_be_spelled_in_any_way(copy: Copy, included: str) -> None:
+    write(copy.real / ".git/config", b"[x]\n\tpassword = x\n")
+    write(copy.real / "sub/.env", b"x")
+    assert set(snapshot(copy.real, max_bytes=BYTES, max_files=10).left_out) == {".git/config", "sub/.env"}
+    project = snapshot(copy.real, max_bytes=BYTES, max_files=10, include=[included, "./sub/../sub/.env"])
+    assert not project.left_out
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".envrc", "sub/.yarnrc.yml", ".bundle/config", "auth.json", ".hg/hgrc", ".s3cfg", ".boto", "pip.conf",
+        ".config/pip/pip.conf", "NuGet.Config", ".m2/settings.xml", ".config/hub",
+    ],
+)  # fmt: skip
+def test_where_tools_keep_what_they_log_in_with(copy: Copy, path: str) -> None:
+    write(copy.real / path)
+    write(copy.real / "bundle/config")
+    write(copy.real / "settings.xml")
+    assert snapshot(copy.real, max_bytes=BYTES, max_files=10).left_out == {path: "it looks like a secret"}
+    assert not snapshot(copy.real, max_bytes=BYTES, max_files=10, include=[path]).left_out
+
+
+@pytest.mark.parametrize(("number", "text"), [(errno.EMFILE, "Too many open files"), (errno.EIO, "Input/output error")])
+def test_a_file_that_cannot_be_opened_for_the_machines_sake_has_not_gone(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, number: int, text: str
+) -> None:
+    """A copy without it would be taken for the project."""
+    write(copy.real / "a")
+    real = beneath.open_child
+
+    def open_child(folder: int, name: str, *more: int) -> int:
+        if name == "a" and len(more) == 1:
+            raise OSError(number, text)
+        return real(folder, name, *more)
+
+    project = snapshot(copy.real, max_bytes=BYTES, max_files=10)
+    monkeypatch.setattr(beneath, "open_child", open_child)
+    with opened(copy.work) as into, pytest.raises(StagingError, match=f"a: it cannot be copied: {text}"):
+        fill(project, into)
 
 
 def test_names_of_secrets_are_in_lower_case() -> None:

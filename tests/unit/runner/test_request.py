@@ -134,3 +134,33 @@ def test_a_command_is_a_list_of_texts(command: Any) -> None:
     """That begins with a program."""
     with pytest.raises(ConfigurationError, match="command"):
         requests.make(None, {"command": command}, {})
+
+
+@pytest.mark.parametrize(
+    "value", ["s3cr3t-value\udc80", "s3cr3t-value\0", b"s3cr3t-value", "s3cr3t-value" * 100_000, ["s3cr3t-value"]]
+)
+@pytest.mark.parametrize("name", ["API_KEY", "PLAIN"])
+def test_no_message_has_the_value_of_a_variable(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        requests.make("1", {"env": {name: value}}, {})
+    assert name in str(caught.value)
+    assert "s3cr3t" not in f"{caught.value}{caught.value.value}{caught.value.allowed}"
+    # Nor what a traceback shows of where it came from.
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("seed", 0), ("seed", 7), ("args", ["x"]), ("preload", ["json"]), ("filename", "x")]
+)
+def test_a_command_takes_nothing_of_source_texts(name: str, value: Any) -> None:
+    """Also where the value is one that counts as false."""
+    with pytest.raises(ConfigurationError, match=name):
+        requests.make(None, {"command": ["true"], name: value}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("args", []), ("args", ()), ("preload", []), ("filename", ""), ("seed", None)]
+)
+def test_nothing_is_nothing(name: str, value: Any) -> None:
+    assert requests.make(None, {"command": ["true"], name: value}, {}).command == ("true",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,45 @@ def test_links_that_lead_elsewhere(target: str, tmp_path: Path) -> None:
     with pytest.raises(StagingError) as caught:
         staging.stage_folder(tmp_path / "d", max_bytes=100, max_files=10)
     assert "/l" in str(caught.value)
+
+
+@pytest.fixture
+def ordinary() -> Iterator[None]:
+    """As a user without rights of its own, where this run is root's."""
+    if os.geteuid():
+        yield
+        return
+    os.setegid(65534)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o111])
+@pytest.mark.parametrize("where", ["shut", "open/shut"])
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, mode: int, where: str
+) -> None:
+    """It does not look like an empty one."""
+    place = tmp_path / "place"
+    for path in (place, place / "open", place / where):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
+    (place / where / "file").write_text("x")
+    (place / where).chmod(mode)
+    monkeypatch.chdir(place)
+    request.getfixturevalue("ordinary")
+    with pytest.raises(StagingError, match=f"cannot stage ./{where}: Permission denied"):
+        staging.stage_folder(".", max_bytes=99, max_files=99)
+
+
+def test_links_count_as_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    for name in "bcd":
+        (tmp_path / name).symlink_to("a")
+    assert len(staging.stage_folder(tmp_path, max_bytes=99, max_files=4)) == 4
+    with pytest.raises(StagingError, match="more than 3 files"):
+        staging.stage_folder(tmp_path, max_bytes=99, max_files=3)
