@@ -48,9 +48,7 @@ def control(arena: Arena) -> Effect:
 
 ATTACK = Attack(
     id="channel.descriptors_by_number",
-    claim=Claim(
-        Guarantee.CRASH_CONTAINED, "A guest sends the host no descriptors by any number."
-    ),
+    claim=Claim(Guarantee.CRASH_CONTAINED, "A guest sends the host no descriptors by any number."),
     tiers={"confined": refused("sendmsg"), "isolated": refused("sendmsg")},
     attack=attack,
     control=control,
