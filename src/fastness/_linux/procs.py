@@ -19,8 +19,8 @@ import time
 from fastness._linux.syscalls import pidfd_open, pidfd_send_signal
 
 __all__ = [
-    "descendants", "kill_descendants", "kill_tree", "open_one", "orphans", "pidfd_open", "pidfd_send_signal",
-    "signal_all", "start_time", "tree", "wait_for_all", "wait_for_end",
+    "descendants", "kill_descendants", "kill_tree", "open_one", "orphans", "parent_of", "pidfd_open",
+    "pidfd_send_signal", "signal_all", "start_time", "tree", "wait_for_all", "wait_for_end",
 ]  # fmt: skip
 
 #: Bytes of one file under ``/proc`` that are looked at.
@@ -35,20 +35,27 @@ _ROUNDS = 64
 
 
 def process_number(pidfd: int) -> int:
-    """
-    The number of the process behind ``pidfd`` as this process sees it (``PIDFD_GET_INFO``, Linux 6.13).
+    """As :func:`process_and_parent`, the first alone."""
+    return process_and_parent(pidfd)[0]
 
-    Raises ``OSError``: ``ESRCH`` where it has ended and was reaped, others where the kernel does not know the call.
+
+def process_and_parent(pidfd: int) -> tuple[int, int]:
     """
-    # struct pidfd_info: a mask of what is asked for, the group's number, then the process number.
+    The numbers of the process behind ``pidfd`` and of its parent as this process sees them.
+
+    ``PIDFD_GET_INFO``, Linux 6.13.  The parent's is 0 where this process has no number for it.  Raises ``OSError``:
+    ``ESRCH`` where it has ended and was reaped, others where the kernel does not know the call.
+    """
+    # struct pidfd_info: a mask of what is asked for, the group's number, then the numbers of the process, of its group
+    # of threads and of its parent.
     info = bytearray(_PIDFD_INFO.size)
     _PIDFD_INFO.pack_into(info, 0, _PIDFD_INFO_PID, *(0,) * 13)
     # SAFETY: the size is part of the request's number, and the buffer has it.
     fcntl.ioctl(pidfd, _PIDFD_GET_INFO, info, True)
-    mask, _, pid, *_ = _PIDFD_INFO.unpack(info)
+    mask, _, pid, _, parent, *_ = _PIDFD_INFO.unpack(info)
     if not mask & _PIDFD_INFO_PID or not pid:
         raise OSError(errno.ESRCH, "the process has ended or has no number here")
-    return int(pid)
+    return int(pid), int(parent)
 
 
 def wait_for_end(pidfd: int, timeout: float) -> bool:
@@ -73,6 +80,12 @@ def _stat(pid: int) -> list[bytes] | None:
         return None
     # The second field is the program's name, in parentheses; it may hold spaces and parentheses itself.
     return text.rpartition(b")")[2].split()
+
+
+def parent_of(pid: int) -> int:
+    """The number of a process's parent; 0 where there is no such process, or it is not known here."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
 
 
 def start_time(pid: int) -> int | None:

@@ -95,8 +95,13 @@ def run(
         zygote.prepare()
     except BaseException as error:  # noqa: BLE001  # a package may raise anything while it is imported
         kind = type(error).__name__
-        datagrams.send(zygote.control, {"failed": f"{kind}: {error}"[:2000], "preload": zygote.importing})
-        os._exit(1)
+        try:
+            datagrams.send(zygote.control, {"failed": f"{kind}: {error}"[:2000], "preload": zygote.importing})
+            # What an import has started is below this process only as long as this one is there: the caller ends all.
+            while zygote.control.recv(datagrams.SIZE):
+                pass
+        finally:
+            os._exit(1)
     return zygote.serve()
 
 
@@ -136,6 +141,10 @@ class _Zygote:
         # itself.  Nobody else of this user runs here but guests, whose filters forbid to look.
         cloning.keep_dumpable(self.isolated)
         privileges.forbid_new_privileges()
+        # Said before anything foreign is imported, so it can be believed: who the parent of all guests is.
+        process = os.pidfd_open(os.getpid())
+        datagrams.send(self.control, {"begun": os.getpid()}, [process])
+        os.close(process)
         self._settle()
         # Read now: a guest may not be able to, and this way it only puts its own number in.
         profiles.program(MACHINE, config["profile"])

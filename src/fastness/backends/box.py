@@ -14,9 +14,9 @@ import select
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from fastness._linux.procs import process_number
+from fastness._linux.procs import parent_of, process_and_parent
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: Seconds from birth to ready; far above what is measured, so that only a hang meets it.
 START_S = 20.0
 _CHUNK = 1 << 16
+#: Seconds after which what a zygote tells is taken in while a guest of it is waited for.
+_LISTEN_S = 0.05
 #: Bytes of an invoke that is sent before its guest is ready.
 _EARLY_CAP = 1 << 15
 
@@ -56,6 +58,8 @@ class Box:
         self.process = -1
         self.work = -1
         self.pid = 0
+        #: The work folder as this side has made it, where it is on this side; then nobody else's word is taken for it.
+        self.own_work = -1
         self.born = time.monotonic()
         self.waiting = waiting
         self.session = HostSession()
@@ -66,11 +70,25 @@ class Box:
         self._open = [out, err]
         self._invoke = 0
 
-    def adopt(self, process: int, work: int) -> None:
-        """Take over the descriptors that tell of the guest's life and hold its files."""
-        self.process, self.work = process, work
+    def adopt(self, process: int, work: int, parent: int = 0) -> None:
+        """
+        Take over the descriptors that tell of the guest's life and hold its files.
+
+        They come from a process that may have run foreign code.  With ``parent`` the guest must be a child of the
+        process of that number: who may end it and read its numbers decides that here.  Raises GuestProtocolError.
+        """
         self._open += [fd for fd in (process, work) if fd >= 0]
-        self.pid = pid_of(process)
+        self.pid, above = process_of(process)
+        if parent and self.pid and above != parent:
+            self.pid = 0
+            raise GuestProtocolError("the process that came with it is none of its zygote's children")
+        self.process = process
+        self.work = self.own_work if self.own_work >= 0 else work
+
+    def owns(self, work: int) -> None:
+        """``work`` is a descriptor of the guest's work folder that this side has opened; closed with the rest."""
+        self._open.append(work)
+        self.own_work = work
 
     # talking
 
@@ -132,10 +150,10 @@ class Box:
                 raise BoxLost("the guest has ended")
             self.session.receive(data)
 
-    async def expect(self, kind: type[Any]) -> Any:
+    async def expect(self, kind: type[Any], origin: Origin | None = None) -> Any:
         """The next message, which must be of this kind.  Raises BoxLost, GuestProtocolError."""
         while (found := self.next_message()) is None:
-            await self.waiting.readable(self.talk)
+            await _readable(self, origin)
         message = found[0]
         if isinstance(message, m.Error):
             raise BackendError(f"the guest ({message.where})", message.message, "run: fastness doctor")
@@ -259,15 +277,26 @@ def memory_of(pid: int) -> tuple[int, int, int]:
 
 def pid_of(process: int) -> int:
     """The number of the process behind a descriptor, as this process sees it; 0 where it has ended."""
+    return process_of(process)[0]
+
+
+def process_of(process: int) -> tuple[int, int]:
+    """As :func:`pid_of`, and the number of its parent; zeros where it has ended."""
     try:
-        return process_number(process)
+        return process_and_parent(process)
     except OSError:
         pass  # a kernel before 6.13, or a process that has ended
-    with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("Pid:"):
-                return max(0, int(line.split()[1]))
-    return 0
+    try:
+        with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as file:
+            pid = max(0, *(int(line.split()[1]) for line in file if line.startswith("Pid:")), 0)
+    except (OSError, ValueError):
+        # It is no descriptor of a process.
+        return 0, 0
+    above = parent_of(pid) if pid else 0
+    poller = select.poll()
+    poller.register(process, select.POLLIN)
+    # Only of one that lives still is it known that the number was not another's by then.
+    return (0, 0) if poller.poll(0) else (pid, above)
 
 
 def receive_first(talk: socket.socket) -> tuple[int, int] | bool:
@@ -289,12 +318,36 @@ def receive_first(talk: socket.socket) -> tuple[int, int] | bool:
     return data == b"!"
 
 
-async def become_ready(box: Box, confirm: Callable[[Box], None]) -> None:
+async def _readable(box: Box, origin: Origin | None) -> None:
+    """Wait for what a new guest says; meanwhile nobody whose work that takes waits for us to listen."""
+    while True:
+        try:
+            with box.waiting.limit(_LISTEN_S if origin is not None else None):
+                await box.waiting.readable(box.talk)
+        except TimeoutError:
+            if origin is None:
+                raise
+            origin.pump()
+        else:
+            return
+
+
+class Origin(Protocol):
+    """Where guests come from: the process ``number`` of who forks them, and what it tells, taken in by ``pump``."""
+
+    number: int
+
+    def pump(self) -> bool:
+        """Take in what has come."""
+        ...
+
+
+async def become_ready(box: Box, confirm: Callable[[Box], None], origin: Origin | None = None) -> None:
     """
     Bring a new guest from its birth to where it waits for an invoke.
 
     ``confirm`` is called once its process is known and before it hears from us: the place to put it into a control
-    group.  Raises BackendError, BoxLost.
+    group.  ``origin`` is who has been asked for it.  Raises BackendError, BoxLost.
     """
     try:
         with box.waiting.limit(START_S):
@@ -308,16 +361,16 @@ async def become_ready(box: Box, confirm: Callable[[Box], None]) -> None:
                     # The kernel says so where a guest ends before it has read what was left for it.
                     first = False
                     break
-                await box.waiting.readable(box.talk)
+                await _readable(box, origin)
             if first is False:
                 raise BoxLost("the guest has ended")
             if not isinstance(first, bool):
-                box.adopt(*first)
+                box.adopt(*first, 0 if origin is None else origin.number)
                 confirm(box)
-            await box.expect(m.Hello)
+            await box.expect(m.Hello, origin)
             # It was sent before there was a guest; saying so here is what the order of the protocol asks for.
             box.session.send(_START)
-            box.ready = await box.expect(m.Ready)
+            box.ready = await box.expect(m.Ready, origin)
             if box.early is not None:
                 # As above: it is on its way already.
                 box.session.send(*box.early)

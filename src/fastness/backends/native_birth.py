@@ -38,6 +38,13 @@ def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool) ->
     folder = guest.folder = os.path.join(boxes, name)
     for path in (folder, f"{folder}/work", f"{folder}/tmp"):  # noqa: S108  # folders of ours
         make_folder(path, guest.uid)
+    # Opened now: by the time that the guest says which folder it is, packages that nobody here has read may have run.
+    above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        guest.box.owns(os.open("work", flags, dir_fd=above))
+    finally:
+        os.close(above)
     return made | {
         "work": f"{folder}/work",
         "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours

@@ -259,7 +259,7 @@ class Family:
                 if early is not None:
                     early(guest)
 
-            await become_ready(box, confirm)
+            await become_ready(box, confirm, zygote)
             return guest
         except BaseException as error:
             while ends:

@@ -18,9 +18,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastness._linux.procs import kill_tree
 from fastness._native import datagrams
 from fastness.backends import native_config, zygote_words
-from fastness.backends.box import memory_of
+from fastness.backends.box import memory_of, pid_of
 from fastness.backends.engine_process import source_root, spawn_in_lasting_thread
 from fastness.errors import BackendError
 from fastness.runtime import remove_tree
@@ -72,7 +73,9 @@ class ZygoteProcess:
         self._told = zygote_words.Told()
         self._gone = False
         self._starting = False
-        #: The zygote's own number, where it is in the process namespace of this process.
+        #: The zygote's own number; 0 before it has begun.
+        self.number = 0
+        #: The same, where it is in the process namespace of this process.
         self.pid = 0
 
     @classmethod
@@ -234,11 +237,13 @@ class ZygoteProcess:
                     return False
                 try:
                     data, fds = datagrams.receive_raw(self._control)
-                    for fd in fds:
-                        os.close(fd)
-                    if data:
-                        self._hear(zygote_words.decode(data))
-                        continue
+                    try:
+                        if data:
+                            self._hear(zygote_words.decode(data), fds)
+                            continue
+                    finally:
+                        for fd in fds:
+                            os.close(fd)
                 except BlockingIOError:
                     return True
                 except (OSError, ValueError) as error:
@@ -250,15 +255,19 @@ class ZygoteProcess:
             # Whoever writes without end does not keep this side here.
             return not self._gone
 
-    def _hear(self, word: zygote_words.Word) -> None:
+    def _hear(self, word: zygote_words.Word, fds: list[int]) -> None:
         if word.failed is not None:
             # Others fail because of the first.
             self._failed = self._failed or {"failed": word.failed, "preload": word.preload}
+        elif word.begun is not None:
+            if self.number or len(fds) != 1:
+                raise ValueError("it has begun twice")
+            self.number = pid_of(fds[0])
+            self.pid = self.number if self.config["tier"] == "confined" else 0
         elif word.importing is not None:
             self._importing = word.importing if word.importing in self.config["preload"] else ""
         elif word.ready is not None:
             self._ready = True
-            self.pid = word.ready if self.config["tier"] == "confined" else 0
         else:
             self._told.take(word)
 
@@ -297,12 +306,15 @@ class ZygoteProcess:
             self._gone = True
             if self._starting:
                 # Whoever waits for it is woken, and comes here again.
-                self.process.kill()
                 with contextlib.suppress(OSError):
                     self._control.shutdown(socket.SHUT_RDWR)
                 return
             words, self._words = self._words, -1
         os.close(words)
+        if self.config["tier"] == "confined":
+            # No namespace ends with the zygote, and what its packages may have started does not either.
+            with contextlib.suppress(OSError):
+                kill_tree(self.process.pid)
         # The zygote ends when this closes; its launcher is ended at once, and the kernel takes the others with it.
         self._control.close()
         self.process.kill()

@@ -24,6 +24,7 @@ _RECORDS_MAX = 64
 class Word(msgspec.Struct, frozen=True):
     """One message; which one it is, the fields that are set say."""
 
+    begun: _Count | None = None
     ready: _Count | None = None
     importing: _Name | None = None
     failed: _Text | None = None

@@ -1,0 +1,156 @@
+"""
+Packages that are imported ahead and turn against their caller: they run in the zygote, which makes the guests.
+
+What they can do to guests of their own family is theirs; everybody else is out of their reach.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastness
+import house
+from fastness.backends import box as boxes
+from fastness.backends import native_family
+
+#: Finds what the zygote makes guests with, among the frames that called the import.
+_FIND = """
+import os, socket, struct, sys
+frame, box, zygote = sys._getframe(), None, None
+while frame:
+    if frame.f_globals.get("__name__") == "fastness._native.zygote":
+        box, zygote = frame.f_globals["box"], frame.f_locals.get("self") or zygote
+    frame = frame.f_back
+real = box.greet
+"""
+#: In `confined`: guests come with the process number in a file of the package, and with the package's own folder.
+_ANOTHERS = """
+here = os.path.dirname(__file__)
+victim = int(open(os.path.join(here, "victim")).read())
+
+def greet(talk, process, work):
+    real(talk, os.pidfd_open(victim), os.open(here, os.O_RDONLY | os.O_DIRECTORY))
+
+box.greet = greet
+"""
+#: In `isolated`: guests come with the process at the other end of the zygote's own socket.
+_CALLERS = """
+def ask(mothers, request, mapped, fds):
+    try:
+        host = struct.unpack("i", zygote.control.getsockopt(socket.SOL_SOCKET, 77, 4))[0]
+        real(fds[2], host, os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY))
+    finally:
+        os.write(fds[1], b"+")
+
+box.ask_mother = ask
+"""
+#: Guests come with themselves, and with the package's own folder.
+_FOLDER = """
+here = os.path.dirname(__file__)
+
+def greet(talk, process, work):
+    real(talk, process, os.open(here, os.O_RDONLY | os.O_DIRECTORY))
+
+box.greet = greet
+"""
+
+
+def package(folder: Path, code: str) -> dict[str, Any]:
+    (folder / "turns.py").write_text(_FIND + code)
+    return {"packages": [str(folder)], "preload": ["turns"], "pool": 0}
+
+
+@pytest.fixture
+def victim(open_folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the caller's that has nothing to do with any sandbox."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)  # fastness victim"])
+    (open_folder / "victim").write_text(str(process.pid))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_guest_that_is_somebody_else_is_not_believed(open_folder: Path, victim: subprocess.Popen[bytes]) -> None:
+    """A process that was never a guest is neither taken for one nor ended as one."""
+    house.require("confined tier")
+    made = fastness.Sandbox(tier="confined", **package(open_folder, _ANOTHERS))
+    with made as box, pytest.raises(fastness.BackendError, match="none of its zygote's children"):
+        box.run("1")
+    assert victim.poll() is None
+
+
+def test_without_the_look_it_would_be_ended(
+    open_folder: Path, victim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: where nobody looks whose child a process is, the caller itself ends it."""
+    house.require("confined tier")
+    real = boxes.become_ready
+    monkeypatch.setattr(native_family, "become_ready", lambda box, confirm, origin: real(box, confirm))
+    with fastness.Sandbox(tier="confined", **package(open_folder, _ANOTHERS)) as box:
+        box.run("1")
+    assert victim.wait(10) == -9
+
+
+def test_a_folder_that_is_somebody_elses_is_not_believed(open_folder: Path) -> None:
+    """Files for the guest go to its own folder, and results come from there, whatever folder is handed over."""
+    house.require("confined tier")
+    (open_folder / "theirs.txt").write_text("theirs")
+    with fastness.Sandbox(tier="confined", **package(open_folder, _FOLDER)) as box:
+        result = box.run("open('mine.txt').read()", files={"mine.txt": b"mine"})
+    assert result.value == "mine"
+    assert "theirs.txt" not in result.files
+    assert not (open_folder / "mine.txt").exists()
+
+
+def test_a_guest_that_is_the_caller_is_not_believed(open_folder: Path) -> None:
+    """A zygote cannot have its caller end itself."""
+    house.require("isolated tier")
+    program = (
+        "import json, sys, fastness\n"
+        "try:\n"
+        "    with fastness.Sandbox(tier='isolated', **json.loads(sys.argv[1])) as box: box.run('1')\n"
+        "except fastness.BackendError: pass\n"
+        "print('lives')"
+    )
+    options = json.dumps(package(open_folder, _CALLERS))
+    ran = subprocess.run(
+        [sys.executable, "-c", program, options], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "lives\n"), ran.stderr
+
+
+_LOUD = """
+import os, socket, threading, time
+
+def refused():
+    time.sleep(0.2)
+    for _ in range(4000):
+        try:
+            socket.socket()
+        except OSError:
+            pass
+    time.sleep(0.3)
+    os._exit(0)
+
+threading.Thread(target=refused, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("tier", ["confined", "isolated"])
+def test_what_a_session_says_between_its_turns_stops_nobody(tier: str) -> None:
+    """Refusals that nobody takes in fill the way to the caller; the next guest of the same zygote comes all the same."""
+    house.require(f"{tier} tier")
+    with fastness.Sandbox(tier=tier, pool=0) as box, box.session() as session:
+        assert session.execute(_LOUD).ok
+        time.sleep(2)
+        assert box.run("3").value == 3
