@@ -129,7 +129,7 @@ class SlotsV1(Slots):
                 except OSError as error:
                     if controller in REQUIRED:
                         self.close()
-                        raise _cannot_make(place, error, [used[name] for name in REQUIRED]) from None
+                        raise _cannot_make(place, error, list(used.values())) from None
                     continue
                 self.roots.append(root)
             self._by_controller[controller] = root
