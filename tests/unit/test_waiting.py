@@ -86,6 +86,23 @@ def test_limits_nest(play: Callable[[Scenario], Any], outer: float | None, inner
     assert play(scenario) == where
 
 
+def test_a_pause_is_under_limits(play: Callable[[Scenario], Any]) -> None:
+    """It ends by itself, and a limit ends it."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> str:
+        await waiting.pause(0.001)
+        with waiting.limit(60):
+            await waiting.pause(0.001)
+        try:
+            with waiting.limit(0.01):
+                await waiting.pause(60)
+        except TimeoutError:
+            return "cut short"
+        return "slept"
+
+    assert play(scenario) == "cut short"
+
+
 def test_a_shield_keeps_outer_limits_out(play: Callable[[Scenario], Any]) -> None:
     """Inside a shield only its own limit counts; outside it the outer one does again."""
 
