@@ -47,8 +47,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``scope`` is its :class:`Scope` subclass.  ``meet(asked, allowed)`` is the widest scope within both, or None where
     that is nothing.  ``exceeds(asked, allowed)`` lists in words what the first has beyond the second, for the diff that
-    an owner is shown.  ``risk`` says in plain words, for somebody who has never read this, what a scope lets a plugin do
-    at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.
+    an owner is shown.  ``risk`` says in plain words, for somebody who has never read this, what a scope lets a plugin
+    do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.
     """
 
     kind: str
@@ -97,6 +97,10 @@ class Adapter(Protocol):
 
     spec: Spec
 
-    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any: ...
+    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        """Do it; see the class."""
+        ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """End what the adapter holds.  Idempotent."""
+        ...
