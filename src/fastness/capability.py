@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from fastness.limits import Limits
+
 __all__ = ["Adapter", "CallContext", "Operation", "Scope", "Spec"]
 
 
@@ -70,7 +72,9 @@ class CallContext(msgspec.Struct, kw_only=True):
 
     ``scope`` is what the policy allows; ``deadline`` is the ``time.monotonic()`` by which an answer is of use.
     ``spent`` counts what the run has used of the adapter's own budgets so far, by name; it is shared by all calls of a
-    run.  ``redact`` is filled by an adapter with texts that must not come back to the guest in any spelling.
+    run.  ``limits`` are the policy's, for the adapters whose budgets are among them.  ``before``, where it is set, is
+    called with a target before an effect on another one than the call's own, such as where a redirect leads: it records
+    the intent, and what it raises ends the call.
     """
 
     plugin: str
@@ -81,6 +85,8 @@ class CallContext(msgspec.Struct, kw_only=True):
     spent: dict[str, int] = {}
     bytes_in: int = 0
     bytes_out: int = 0
+    limits: Limits = Limits()
+    before: Callable[[str], None] | None = None
 
 
 class Adapter(Protocol):
