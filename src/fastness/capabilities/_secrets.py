@@ -28,7 +28,7 @@ SHORTEST = 8
 LONGEST = 4_096
 _VALUE = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_PREFIX = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,=:@-]+(?:/[A-Za-z0-9._~!$&'()*+,=:@-]+)*/?)?")
+_PREFIX = re.compile(r"/(?:[A-Za-z0-9._~!$&'()+,=:@-]+(?:/[A-Za-z0-9._~!$&'()+,=:@-]+)*/?)?")
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 
@@ -171,15 +171,19 @@ _WINDOW = 256 << 10
 class _Form:
     """One way to write a credential: a pattern of its beginning, and patterns of what follows, made when needed."""
 
-    def __init__(self, first: bytes, units: list[bytes], flags: bytes, widest: int) -> None:
-        self._units = units
-        self._flags = flags
-        self._start = re.compile(first + self._joined(units[1:_PIECE]))
+    def __init__(self, first: bytes, units: list[bytes], flags: bytes, widest: int, whole: bytes = b"") -> None:
+        # A piece does not end in a unit that may be read in two ways: the engine tries both within a piece only.
+        self._pieces: list[bytes] = []
+        start = 0
+        while start < len(units):
+            end = min(start + _PIECE, len(units))
+            while end < len(units) and whole[end - 1 : end] in (b"%", b"&", b"\\"):
+                end += 1
+            self._pieces.append(b"(?" + flags + b":" + b"".join(units[max(start, 1) : end]) + b")")
+            start = end
+        self._start = re.compile(first + self._pieces[0])
         self._rest: list[re.Pattern[bytes]] | None = None
         self._reach = len(units) * widest
-
-    def _joined(self, units: list[bytes]) -> bytes:
-        return b"(?" + self._flags + b":" + b"".join(units) + b")"
 
     def spans(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Where it stands."""
@@ -197,8 +201,7 @@ class _Form:
 
     def _end(self, data: bytes, place: int) -> int | None:
         if self._rest is None:
-            pieces = range(_PIECE, len(self._units), _PIECE)
-            self._rest = [re.compile(self._joined(self._units[start : start + _PIECE])) for start in pieces]
+            self._rest = [re.compile(piece) for piece in self._pieces[1:]]
         for piece in self._rest:
             found = piece.match(data, place)
             if found is None:
@@ -226,7 +229,7 @@ def _forms(value: bytes) -> tuple[_Form, ...]:
         units = [_LINE_END + _OF_ALPHABET.get(character, re.escape(bytes((character,)))) for character in inner]
         in_base64.append(_Form(_OF_ALPHABET.get(inner[0], re.escape(inner[:1])), units, b"-i", 8))
     return (
-        _Form(start, [_spelled(byte) for byte in value], b"i", 12),
+        _Form(start, [_spelled(byte) for byte in value], b"i", 12, value),
         _Form(high + low, pairs, b"i", 3),
         *in_base64,
     )
@@ -244,7 +247,7 @@ def _escapes(byte: int, *, after: bool = False) -> tuple[bytes, ...]:
     percent, backslash, ampersand = (rb"(?<=%)", rb"(?<=\\)", rb"(?<=&)") if after else (rb"%", rb"\\", rb"&")
     return (
         percent + rb"(?:25){0,3}" + code,
-        backslash + rb"(?:" + own + rb"|u00" + code + rb"|x" + code + rb")",
+        backslash + rb"(?:u00" + code + rb"|x" + code + rb"|" + own + rb")",
         ampersand + rb"#(?:0{0,5}" + str(byte).encode() + rb"|x0{0,5}" + code + rb");",
         *(ampersand + name + rb";" for name in _HTML.get(byte, ())),
     )
