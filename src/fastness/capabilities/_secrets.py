@@ -26,6 +26,8 @@ REDACTED = b"[redacted]"
 #: A shorter one could not be searched for: it would be found in texts that have nothing to do with it.
 SHORTEST = 8
 LONGEST = 4_096
+#: Characters that begin an escape.  Each can be read in two ways, and a search would try all ways together.
+_MOST_MARKS = 8
 _VALUE = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PREFIX = re.compile(r"/(?:[A-Za-z0-9._~!$&'()+,=:@-]+(?:/[A-Za-z0-9._~!$&'()+,=:@-]+)*/?)?")
@@ -41,7 +43,8 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     to everybody in between, so that needs ``plain_http``.
     ``methods``: the methods that it goes with; none by default.
     ``path``: it goes with this path and what lies below it: ``/v1`` is ``/v1`` and ``/v1/...``, never ``/v1x``.
-    ``value``: the credential, 8 to 4,096 visible ASCII characters.
+    ``value``: the credential, 8 to 4,096 visible ASCII characters, at most 8 of them backslashes, percent signs and
+    ampersands.
     ``header`` and ``form``: the field that carries it, and its value with ``{}`` in the credential's place.
     ``user``: where given, the credential is a password and the field is that of Basic authentication (RFC 7617).
 
@@ -63,6 +66,8 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise ValueError("name of a secret: letters, digits, dots, hyphens and underscores")
         if not SHORTEST <= len(self.value) <= LONGEST or not _VALUE.fullmatch(self.value):
             raise ValueError(f"value of a secret: {SHORTEST} to {LONGEST} visible ASCII characters, no spaces")
+        if sum(self.value.count(mark) for mark in "\\%&") > _MOST_MARKS:
+            raise ValueError(f"value of a secret: at most {_MOST_MARKS} backslashes, percent signs and ampersands")
         try:
             url = url_of(self.origin)
         except BadUrl as error:

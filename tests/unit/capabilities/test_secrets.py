@@ -86,7 +86,7 @@ def test_no_path_leads_out(tail: str) -> None:
     {"origin": "https://u@api.test"}, {"origin": "http://api.test"}, {"origin": "api.test"}, {"path": "v1"}, {"path": "/v1/*"}, {"path": "/v1/../x"},
     {"path": "/%76"}, {"path": "/a//b"}, {"path": "/v1?x"}, {"value": "short"}, {"value": "with a space"}, {"value": "x" * 5_000}, {"value": "new\nlines"},
     {"value": "ümlaut-value"}, {"methods": ("*",)}, {"methods": ("get",)}, {"methods": ("CONNECT",)}, {"header": "Host"}, {"header": "Cookie"},
-    {"header": "X-Forwarded-For"}, {"form": "none"}, {"form": "{}{}"}, {"form": "{}\r\nX: y"}, {"name": "*"}, {"name": ""}, {"user": "a:b"},
+    {"header": "X-Forwarded-For"}, {"form": "none"}, {"form": "{}{}"}, {"form": "{}\r\nX: y"}, {"name": "*"}, {"name": ""}, {"user": "a:b"}, {"value": "abcdefgh" + "\\" * 9}, {"value": "%&\\" * 3},
 ])  # fmt: skip
 def test_what_cannot_be_bound(wrong: dict[str, object]) -> None:
     """No wildcard, no half of an origin, nothing that could not be found again; and no error quotes the credential."""
@@ -134,7 +134,9 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "HTML": lambda value: html.escape(value.decode()).encode(),
     "HTML, every character": lambda value: "".join(f"&#{byte};" for byte in value).encode(),
 }
-values = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=8, max_size=160)
+values = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=8, max_size=160).filter(
+    lambda text: sum(map(text.count, "\\%&")) <= 8
+)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -199,10 +201,12 @@ def test_long_and_several_credentials() -> None:
         for value in (VALUE, long):
             echoed = form(value.encode())
             assert echoed not in redactor.clean(b"<" + echoed + b"><" + echoed + b">")
-    awkward = "abcdefgh" * 5 + "%25\\\\x41&#97;" * 20
-    for form in FORMS.values():
-        echoed = form(awkward.encode())
-        assert echoed not in Redactor([secret(awkward)]).clean(b"<" + echoed + b">")
+    for shift in range(12):
+        # What looks like an escape itself, at each place about where one pattern ends and the next begins.
+        awkward = "abcdefghijkl"[shift:] + "x" * 30 + "%25\\\\x41&#97;\\u00" + "y" * 30
+        for form in FORMS.values():
+            echoed = form(awkward.encode())
+            assert echoed not in Redactor([secret(awkward)]).clean(b"<" + echoed + b">")
     # Its beginning alone is not it: a guest cannot ask for a credential piece by piece.
     assert redactor.clean(long[:100].encode()) == long[:100].encode()
     assert redactor.clean(VALUE[:-1].encode()) == VALUE[:-1].encode()
