@@ -32,6 +32,7 @@ _REPLY, _FAULT = 0x04, 0x05
 _CALL, _DROP, _LOG = 0x43, 0x44, 0x45
 _ARGUMENTS_CAP = (4 << 20) - 4096
 _DEPTH = 200
+_IN_FLIGHT = 16
 _LEVELS = ("debug", "info", "warning", "error")
 #: Operations of this name stand on ctx itself.
 TOP = "ctx"
@@ -47,10 +48,11 @@ class Refused(Exception):
 
 
 class Calls:
-    """Calls to the host and their answers.  Any thread may make them."""
+    """Calls to the host and their answers, ``most`` at once without an answer.  Any thread may make them."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, most: int = _IN_FLIGHT) -> None:
         self._wire = wire
+        self._most = most
         self._last = 0
         self._answers: dict[int, tuple[int, dict[str, Any], bytes]] = {}
         self._wanted: dict[int, Callable[[], None] | None] = {}
@@ -63,6 +65,7 @@ class Calls:
         data = _fastness_encode.encode(arguments, _ARGUMENTS_CAP)
         if data is None:
             raise TypeError(_offending(arguments))
+        self._make_room()
         with self._sending:
             self._last += 1
             number = self._last
@@ -70,6 +73,24 @@ class Calls:
                 self._wanted[number] = None
             self._wire.send(_CALL, {"id": number, "capability": capability, "operation": operation}, data)
         return number
+
+    def _make_room(self) -> None:
+        """The host stops reading past its own count; so answers are taken in first, and kept for whoever waits."""
+        heard = False
+        while True:
+            with self._state:
+                if len(self._wanted) - len(self._answers) < self._most:
+                    break
+                if self._reading:
+                    self._state.wait()
+                    continue
+                self._reading = True
+            self._listen()
+            heard = True
+        if heard:
+            for loop, waiters in list(_waiters.items()):
+                if waiters:
+                    loop.call_soon_threadsafe(_wake, waiters)
 
     def wait(self, number: int, what: str) -> object:
         """The answer to a call.  Raises Refused."""
@@ -181,7 +202,11 @@ _waiters: dict[Any, set[Any]] = {}
 
 def _heard(loop: Any, calls: Calls) -> None:
     calls.listen()
-    for woken in list(_waiters.get(loop, ())):
+    _wake(_waiters.get(loop, ()))
+
+
+def _wake(waiters: Any) -> None:
+    for woken in list(waiters):
         if not woken.done():
             woken.set_result(None)
 
@@ -236,6 +261,44 @@ def make(granted: list[dict[str, Any]], calls: Calls) -> Context:
 def functions(granted: list[dict[str, Any]], calls: Calls, capability: str) -> dict[str, Callable[..., object]]:
     """The functions of one capability by their names, as names of a program."""
     return {one["operation"]: _function(one, calls) for one in granted if one["capability"] == capability}
+
+
+_entered: list[tuple[Context, dict[str, Any]]] = []
+
+
+def enter(told: dict[str, Any], wire: Callable[[], Wire], space: dict[str, object]) -> Callable[[], object] | None:
+    """
+    What an invoke tells of the ctx: ``space`` gets ``ctx`` and the host's functions, once in the life of a guest.
+
+    Returns what is to be run in place of a program, where the invoke asks for a plugin's method.
+    """
+    if not _entered:
+        granted = told["granted"]
+        calls = Calls(wire(), told.get("in_flight") or _IN_FLIGHT)
+        names: dict[str, Any] = {"ctx": make(granted, calls)}
+        for capability in told.get("functions", ()):
+            names.update(functions(granted, calls, capability))
+        _entered.append((names["ctx"], names))
+        space.update(names)
+    plugin = told.get("plugin")
+    return None if plugin is None else lambda: run(_entered[0][0], plugin)
+
+
+def run(context: Context, plugin: dict[str, Any]) -> object:
+    """What a plugin's method returns.  Raises what it raises, and AttributeError where there is none."""
+    import sys
+
+    __import__(plugin["module"])
+    method = getattr(sys.modules[plugin["module"]], plugin["method"])
+    value = method(context, **_restore(plugin["arguments"]))
+    if not hasattr(value, "__await__"):
+        return value
+    import asyncio
+
+    async def outcome() -> object:
+        return await value
+
+    return asyncio.run(outcome())
 
 
 def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
