@@ -28,6 +28,7 @@ __all__ = [
     "Files",
     "Outcome",
     "OutcomeKind",
+    "PluginCall",
     "RunRequest",
     "RunResult",
     "Usage",
@@ -158,6 +159,19 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     deleted: tuple[str, ...] = ()
 
 
+class PluginCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """
+    What to run of a plugin: ``method`` of ``module``, with a ctx and ``arguments``, which are plain data by name.
+
+    Python imports the module from the work folder by its name; a JavaScript module's text is the request's code, and
+    ``module`` is what it is called in a traceback.
+    """
+
+    module: str
+    method: str
+    arguments: dict[str, Any] = {}
+
+
 class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
     One execution, fully described.  Exactly one of ``code``, ``entry``, ``module`` and ``command`` is given.
@@ -166,7 +180,8 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     file).  ``work`` is the absolute path of a project that a command gets a copy of; ``include`` names what of it
     looks like a secret and is wanted all the same.
     ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also cover
-    waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.
+    waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.  ``plugin`` runs a plugin's
+    method; the value is what it returns.
     """
 
     code: str | None = None
@@ -193,6 +208,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     fresh: bool = False
     filename: str = ""
     on_event: Callable[[str, Any], None] | None = None
+    plugin: PluginCall | None = None
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):

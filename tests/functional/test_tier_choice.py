@@ -4,7 +4,6 @@ Which tier is used is said by the caller, then by variables; what cannot be had 
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ import pytest
 
 import fastness
 import house
+from fastness.audit import reading
+from fastness.audit.verify import verify
 from fastness.backends import registry
 from fastness.testing import FakeBackend, fake_sandbox
 from fastness.tier import Guarantee, Tier
@@ -253,21 +254,27 @@ def local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_local_runs_and_is_audited(local: Path, tmp_path: Path) -> None:
     """With both, the code runs as what it is, the result says so, and a record was on disk before it started."""
-    records = f"open({str(local / 'data' / 'audit.jsonl')!r}).read()"
+    path = str(local / "data" / "audit.db")
+    code = (
+        f"import sqlite3\nrows = sqlite3.connect({path!r}).execute('SELECT op, phase, run, owner FROM trail')\n"
+        "for row in rows: print(*row)"
+    )
     with fastness.Sandbox(tier="local") as box:
-        result = box.run(f"print({records})", tenant="somebody")
+        result = box.run(code, tenant="somebody")
     assert result.ok, result.stderr
     assert (result.tier, result.sandboxed, result.guarantees, result.backend) == ("local", False, (), "local")
-    seen = [json.loads(line) for line in result.stdout.splitlines() if line]
-    assert [(row["op"], row["run"], row["owner"]) for row in seen] == [("run.unsandboxed", result.run_id, "somebody")]
-    assert (local / "data" / "audit.jsonl").stat().st_mode & 0o077 == 0
+    assert result.stdout == f"run.unsandboxed intent {result.run_id} somebody\n"
+    intent, outcome = reading.records(path)
+    assert (outcome.phase, outcome.intent, outcome.code, outcome.run) == ("outcome", intent.seq, "", result.run_id)
+    assert outcome.micros > 0
+    assert verify(path, str(local / "config" / "audit.key")).whole
 
 
 def test_local_does_not_start_where_it_cannot_be_audited(local: Path, tmp_path: Path) -> None:
     """No record, no run."""
     code, mark = marked(tmp_path)
     (local / "data").mkdir(mode=0o700)
-    (local / "data" / "audit.jsonl").mkdir()
+    (local / "data" / "audit.db").mkdir()
     with pytest.raises((fastness.FastnessError, OSError)), fastness.Sandbox(tier="local") as box:
         box.run(code)
     assert not mark.exists()

@@ -117,10 +117,10 @@ class EngineProcess:
         self.mark("linker")
         self.image_mode = options["mode"] == "image"
         output = Output(self.talk.send, self._flush_soon)
-        self.watch = Watch(engine, self.control, self._flush, options.get("idle_s", 0.0), self._idle)
+        self.watch = Watch(engine, self.control, self._flush, options.get("idle_s", 0.0), self._idle, self.talk.fileno)
         scanner = pagemap.Scanner(pagemap.open_pagemap())
         self.server = serving.Server(
-            engine, pre, self.guest, current, output, self.watch, scanner, options["variant"] == "quick"
+            engine, pre, self.guest, current, output, self.watch, scanner, options["variant"] == "quick", self.talk
         )
         self.output = output
         self.image_fd = options.get("image_fd", -1)
@@ -213,7 +213,8 @@ class EngineProcess:
 
     def _invoke(self, head: dict[str, Any], blob: bytes) -> None:
         code_length = head["code_len"]
-        code, stdin = blob[:code_length], blob[code_length:]
+        context_at = code_length + head["stdin_len"]
+        code, stdin, context = blob[:code_length], blob[code_length:context_at], blob[context_at:]
         operation = head["op"]
         if operation == "image":
             image_maker = self.image_maker
@@ -242,7 +243,7 @@ class EngineProcess:
                 self._refuse(head, "the session is gone", "lost")
                 return
             try:
-                run = self.server.open(head, staged, stdin)
+                run = self.server.open(head, staged, stdin, context)
             except preview1.Errno as error:
                 self._refuse(head, f"the files do not fit the limits (errno {error.code})", "none")
                 return
@@ -269,6 +270,8 @@ class EngineProcess:
             run.baseline = memfs_tree.snapshot_state(run.work)
             run.host.set_stdin(stdin)
             run.denials = run.host.denials = DenialLog()
+        # A session's ctx is what it was opened with.
+        run.context = context if run.calls is not None else b""
         self.server.execute(run, head, code)
         if run.ending == "stub" and not self.output.sent:
             self.output.discard()

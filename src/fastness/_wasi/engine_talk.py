@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from fastness._wasi.serving import Run
 
 _MSG_WAITALL = 0x100
+_MSG_DONTWAIT = 0x40
+#: Bytes that are asked for at once where a small frame is likely.
+_CHUNK = 16 << 10
 #: Most deleted paths that a result names.
 _PATHS = 4096
 
@@ -29,6 +32,7 @@ class Conversation:
         self._socket = _socket.socket(fileno=descriptor)
         self._lock = _thread.allocate_lock()
         self._parser = frames.from_host()
+        self.fileno = descriptor
 
     def send(self, kind: int, head: bytes, blob: bytes = b"") -> None:
         """Send one frame; ends the process where the parent is gone."""
@@ -44,7 +48,30 @@ class Conversation:
         self.send(kind, tiny_json.dumps(head).encode("utf-8", "replace"), blob)
 
     def receive(self) -> tuple[int, dict[str, Any], bytes]:
-        """The next frame from the parent; ends the process at end of file."""
+        """
+        The next frame from the parent; ends the process at end of file.
+
+        No guest runs meanwhile: answers to calls of one that did are left out.
+        """
+        while True:
+            kind, head, blob = self._receive()
+            if kind not in (frames.REPLY, frames.FAULT):
+                return kind, head, blob
+
+    def receive_now(self) -> frames.Frame | None:
+        """The next frame from the parent, or None where it has not come yet; ends the process at end of file."""
+        parser = self._parser
+        while (frame := parser.next()) is None:
+            try:
+                data = self._socket.recv(min(max(parser.needed(), _CHUNK), 1 << 20), _MSG_DONTWAIT)
+            except BlockingIOError:
+                return None
+            if not data:
+                os._exit(0)
+            parser.feed(data)
+        return frame
+
+    def _receive(self) -> tuple[int, dict[str, Any], bytes]:
         parser = self._parser
         while (frame := parser.next()) is None:
             data = self._socket.recv(min(parser.needed(), 1 << 20), _MSG_WAITALL)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from fastness._wasi.binding import Instance, Linker
 
+#: The files of the boot code, and the modules that they become, in this order; the image maker hands over ``encode`` by
+#: itself and the others as one text with NUL between.
+SOURCES = (("encode", "_fastness_encode"), ("context", "_fastness_context"), ("boot", "_fastness"))
+
 _NO_SUCH_CALL = 0xFFFFFFFF
 
 
@@ -80,9 +84,10 @@ class PythonGuest:
 
         Raises ``RuntimeError`` with the guest's output where the warm-up fails.
         """
+        texts = zip(SOURCES, [sources["encode"], *sources["boot"].split("\0")], strict=True)
         text = (
             "import sys, types\n"
-            f"for _n, _s in {[('_fastness_encode', sources['encode']), ('_fastness', sources['boot'])]!r}:\n"
+            f"for _n, _s in {[(module, text) for (_, module), text in texts]!r}:\n"
             "  _m = types.ModuleType(_n); _m.__file__ = '<fastness>'; sys.modules[_n] = _m\n"
             "  exec(compile(_s, '<fastness>', 'exec'), _m.__dict__)\n"
             f"_m.warm({preload!r})\n"
@@ -114,9 +119,11 @@ class PythonGuest:
                 raise RuntimeError("the boot code failed")
             host.take_channel()
 
-    def request(self, head: dict[str, Any], code: bytes) -> bytes:
-        """The bytes that the boot code reads from its channel."""
+    def request(self, head: dict[str, Any], code: bytes, context: bytes = b"") -> bytes:
+        """The bytes that the boot code reads from its channel; ``context`` is JSON of the parent's."""
         text = tiny_json.dumps(head).encode() if head else b""
+        if context:
+            text = b'%s"context":%s}' % (text[:-1] + b"," if text else b"{", context)
         return (4 + len(text) + len(code)).to_bytes(8, "little") + len(text).to_bytes(4, "little") + text + code
 
     def head(self, invoke: dict[str, Any], session: bool) -> dict[str, Any]:
@@ -141,7 +148,8 @@ class PythonGuest:
 
         A turn that fails without an answer (its code broke the boot code) needs no more: no answer is an answer.
         """
-        host.put_channel(self.request(self.head(invoke, bool(invoke.get("session"))), code))
+        head = self.head(invoke, bool(invoke.get("session")))
+        host.put_channel(self.request(head, code, host.run.context))
         assert image is not None
         self._call_turn(instance, image.state["turn"])
 

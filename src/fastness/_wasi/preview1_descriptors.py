@@ -81,7 +81,7 @@ class Descriptors(HostState):
         vectors = self.iovecs(iovs, count)
         node = fd.node
         # The right to read is only ever held by files and streams.
-        data = node.data if isinstance(node, File) else fd.data
+        data = node.data if isinstance(node, File) else fd.content()
         done = self.scatter(vectors, data, fd.pos)
         fd.pos += done
         self.write_u32(out, done)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from .calls import CallChannel
     from .memfs import Node
 
     class Memory(Protocol):
@@ -94,6 +95,9 @@ class Fd:
         "rights",
     )
 
+    #: Where reading waits for somebody outside: what it waits for.
+    channel: CallChannel | None = None
+
     def __init__(
         self,
         node: Node | None,
@@ -121,6 +125,14 @@ class Fd:
                 self.allowed = rights
             else:
                 self.allowed = rights | (_IMPLIED_WRITE if rights & R_FD_WRITE else _IMPLIED)
+
+    def content(self) -> bytes:
+        """What a stream is read from."""
+        return self.data
+
+    def ready(self) -> int:
+        """Bytes that a stream has to read at once; -1 where they have yet to come."""
+        return max(0, len(self.data) - self.pos)
 
     def clone(self, node: Node | None) -> Fd:
         """The same state on another node: for descriptors that are saved with a memory image."""

@@ -20,6 +20,7 @@ from .preview1_abi import (
     U64_MAX,
     ProcExit,
 )
+from .preview1_memory import Fd
 from .preview1_paths import Paths
 
 #: Most subscriptions of one poll.
@@ -129,6 +130,7 @@ class Misc(Paths):
         wanted = self.read(subscriptions, _SUBSCRIPTION * count)
         ready: list[bytes] = []
         clocks: list[tuple[int, int]] = []
+        answers: list[tuple[Fd, int]] = []
         for at in range(0, len(wanted), _SUBSCRIPTION):
             user, tag = _head(wanted, at)
             if tag == _CLOCK:
@@ -139,15 +141,23 @@ class Misc(Paths):
                 else:
                     clocks.append((timeout - self._now(clock) if flags & _ABSTIME else timeout, user))
             elif tag in (_READ, _WRITE):
-                error, size = self._readiness(_fd_part(wanted, at + 16)[0], tag)
-                ready.append(_event(user, error, tag, size, 0))
+                number = _fd_part(wanted, at + 16)[0]
+                error, size = self._readiness(number, tag)
+                if size < 0:
+                    answers.append((self.fds[number], user))
+                else:
+                    ready.append(_event(user, error, tag, size, 0))
             else:
                 return INVAL
         if not ready:
-            # Files and streams never block, so only a poll on clocks alone comes here.
+            # Files and streams never block, so only a poll on clocks alone, or on answers of the host, comes here.
             clocks.sort()
-            elapsed = clocks[0][0]
-            self._sleep(elapsed)
+            elapsed = clocks[0][0] if clocks else 0
+            if not answers:
+                self._sleep(elapsed)
+            elif self._answered(answers[0][0], elapsed if clocks else None):
+                elapsed = 0
+                ready = [_event(user, SUCCESS, _READ, max(1, fd.ready()), 0) for fd, user in answers]
         else:
             elapsed = 0
         ready += [_event(user, SUCCESS, _CLOCK, 0, 0) for remaining, user in clocks if remaining <= elapsed]
@@ -156,7 +166,7 @@ class Misc(Paths):
         return SUCCESS
 
     def _readiness(self, number: int, tag: int) -> tuple[int, int]:
-        """(errno, bytes that can be moved) of a descriptor."""
+        """(errno, bytes that can be moved) of a descriptor; -1 bytes where an answer of the host's has yet to come."""
         fd = self.fds.get(number)
         if fd is None:
             return BADF, 0
@@ -167,7 +177,14 @@ class Misc(Paths):
         if tag == _WRITE:
             return SUCCESS, 1
         node = fd.node
-        return SUCCESS, max(0, len(node.data if isinstance(node, File) else fd.data) - fd.pos)
+        return SUCCESS, max(0, len(node.data) - fd.pos) if isinstance(node, File) else fd.ready()
+
+    def _answered(self, fd: Fd, nanoseconds: int | None) -> bool:
+        """Wait for an answer of the host's.  A clock that stands still does not move while one may come."""
+        assert fd.channel is not None
+        if nanoseconds is None or self.clock.frozen:
+            return fd.channel.wait(None)
+        return fd.channel.wait(max(0, nanoseconds) / 1e9)
 
     def _sleep(self, nanoseconds: int) -> None:
         clock = self.clock

@@ -14,6 +14,8 @@ from os import urandom
 from fastness._wasi import image as images
 from fastness._wasi import memfs, memfs_tree, preview1
 from fastness._wasi.binding import Instance, Trap
+from fastness._wasi.calls import NUMBER as CALLS
+from fastness._wasi.calls import CallChannel, CallsFd
 from fastness._wasi.preview1_denials import DenialLog
 from fastness._wasi.preview1_memory import stream
 from fastness._wasi.stop import Stop
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from fastness._linux.pagemap import Scanner
     from fastness._wasi.binding import Engine
+    from fastness._wasi.engine_talk import Conversation
     from fastness._wasi.output import Output
     from fastness._wasi.watch import Watch
 
@@ -63,7 +66,9 @@ class Run:
 
     __slots__ = (
         "baseline",
+        "calls",
         "claims",
+        "context",
         "cpu_ns",
         "denials",
         "ending",
@@ -90,6 +95,9 @@ class Run:
         self.baseline: Any = None
         self.payload: list[bytes] = []
         self.claims = bytearray()
+        #: The channel of its calls, where it was granted anything, and what its ctx is made of.
+        self.calls: CallChannel | None = None
+        self.context = b""
         self.payload_left = 0
         self.ending = ""
         self.exit_code: int | None = None
@@ -112,6 +120,7 @@ class Server:
         watch: Watch,
         scanner: Scanner,
         quick: bool,
+        talk: Conversation,
     ) -> None:
         self.engine = engine
         self.pre = pre
@@ -121,6 +130,8 @@ class Server:
         self.watch = watch
         self.scanner = scanner
         self.quick = quick
+        self.talk = talk
+        self._call_numbers = [0]
         self.image: images.Image | None = None
         self._slot: Instance | None = None
         self._slot_fresh = False
@@ -171,7 +182,7 @@ class Server:
 
     # runs
 
-    def open(self, invoke: dict[str, Any], staged: dict[str, bytes], stdin: bytes) -> Run:
+    def open(self, invoke: dict[str, Any], staged: dict[str, bytes], stdin: bytes, context: bytes = b"") -> Run:
         """An instance with its tree and host, ready to run.  Raises ``Errno`` where the files pass the quota."""
         limits = invoke["limits"]
         run = Run()
@@ -209,6 +220,9 @@ class Server:
             run.host.install(self.guest.channel, stream(b"", self._payload_writer(run)))
         if self.guest.has_image:
             run.host.install(_CLAIMS, stream(None, self._claims_writer(run)))
+        if context:
+            run.calls = CallChannel(self.talk, self.watch, self._call_numbers)
+            run.host.install(CALLS, CallsFd(run.calls))
         if self.image is not None:
             for number, label, path, offset, flags in self.image.saved:
                 run.host.restore_fd(number, self.guest.library.find(label, path), offset, flags)
@@ -246,6 +260,8 @@ class Server:
         # What a rehearsal prints (its id is 0) is nobody's: it must not leave, however slow this start is.
         self.output.begin(limits["output_total_bytes"], self.quick or not invoke["id"])
         self.current[0] = host
+        if run.calls is not None:
+            run.calls.begin(limits)
         started, cpu = time.monotonic_ns(), time.thread_time_ns()
         run.started_ns = started
         self.watch.begin(invoke["id"], limits["wall_s"], limits["cpu_s"])
@@ -262,6 +278,8 @@ class Server:
         finally:
             reason = self.watch.end()
             self.current[0] = None
+            if run.calls is not None:
+                run.calls.end()
             run.wall_ns = time.monotonic_ns() - started
             run.cpu_ns = time.thread_time_ns() - cpu
         if run.ending == "trap" and run.trap == "interrupt":
@@ -276,7 +294,9 @@ class Server:
             run.ending, run.exit_code = "exit", cause.code
         elif isinstance(cause, Stop):
             run.ending = _STOPPED.get(cause.reason, cause.reason)
-            run.trap = "the guest's answer is larger than its cap" if run.ending == "payload" else ""
+            run.trap = cause.detail[:200]
+            if cause.reason == "payload":
+                run.trap = "the guest's answer is larger than its cap"
         else:
             # One of our own callbacks failed: the guest is ended and the parent told that the fault is ours.
             where = run.host.where
@@ -296,12 +316,12 @@ class Server:
             run.host.close_all()
             for root in run.roots:
                 memfs_tree.discard(root)
-        run.host = run.work = run.baseline = run.quota = None
+        run.host = run.work = run.baseline = run.quota = run.calls = None
         run.roots = ()
         run.payload = []
 
 
-_STOPPED = {"payload": "payload", "": "cancelled"}
+_STOPPED = {"payload": "payload", "calls": "payload", "": "cancelled"}
 
 
 class Channel:

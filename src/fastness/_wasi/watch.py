@@ -38,12 +38,21 @@ class Watch:
         flush: Callable[[], None],
         idle_s: float = 0.0,
         may_end: Callable[[], bool] | None = None,
+        talk: int = -1,
     ) -> None:
         self._engine = engine
         self._control = control
         self._flush = flush
         self._timer = Timer()
         self._flush_timer = Timer()
+        # Ends the runner's poll; the filter lets this process write to no descriptor that could.
+        self._bell = Timer()
+        self._polling = False
+        self._deaf, self._poll = select.poll(), select.poll()
+        self._deaf.register(self._bell.fd, select.POLLIN)
+        self._poll.register(self._bell.fd, select.POLLIN)
+        if talk >= 0:
+            self._poll.register(talk, select.POLLIN)
         # Guards `_running`, `_reason` and the epoch: a late tick must never reach the next run.
         self._lock = allocate_lock()
         self._wake = allocate_lock()
@@ -88,6 +97,35 @@ class Watch:
         if self._wake.acquire(True, min(max(seconds, 0.0), 1e6)):
             raise Stop(self._reason)
 
+    def check(self) -> None:
+        """Raises :class:`Stop` when the run is told to stop."""
+        if self._reason:
+            raise Stop(self._reason)
+
+    def wait_for_parent(self, seconds: float | None, deaf: bool = False) -> bool:
+        """
+        Wait on behalf of the guest for a frame of the parent's, ``seconds`` at most, None for no end.
+
+        Returns whether something came, which a ``deaf`` wait does not look for.  Raises :class:`Stop` when the run is
+        told to stop meanwhile.
+        """
+        with self._lock:
+            self._polling = True
+            reason = self._reason
+        found: list[tuple[int, int]] = []
+        if not reason:
+            # Rounded up: a wait that is cut short by a fraction of a millisecond would spin.
+            wait = None if seconds is None else int(min(max(seconds, 0.0), 1e6) * 1000) + (seconds > 0)
+            found = (self._deaf if deaf else self._poll).poll(wait)
+        with self._lock:
+            self._polling = False
+            reason = self._reason
+            if reason:
+                self._bell.disarm()
+        if reason:
+            raise Stop(reason)
+        return bool(found)
+
     def flush_soon(self) -> None:
         """Have buffered output sent in a few milliseconds, whatever the guest does until then."""
         self._flush_timer.arm(0.005)
@@ -105,6 +143,8 @@ class Watch:
             self._engine.increment_epoch()
             if self._wake.locked():
                 self._wake.release()
+            if self._polling:
+                self._bell.arm(0)
 
     def _time_is_up(self) -> None:
         with self._lock:

@@ -1,86 +1,323 @@
 """
-The first sink: an append-only file of JSON lines, one chained record a line.
+The audit trail: what is about to happen is committed before it does, and how it ended after.
 
-Writers of several processes take turns by a lock on the file.  A record is on disk before the call returns, so that
-what it announces cannot happen unrecorded.
+A committed record survives the death of this process, however sudden.  One that was synced, and all before it, survives
+a loss of power too.  Several processes append to one trail; threads of one process that append at once share a commit.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
+import sqlite3
+import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections import deque
+from typing import Any, Protocol
 
 import msgspec
 
-from fastness.audit.record import GENESIS, AuditRecord, intact, seal
-from fastness.errors import BackendError
+from fastness.audit import keys, schema, writers
+from fastness.audit.record import GENESIS, KILLED, AuditRecord, Sealer, clean, number
+from fastness.database import failed
+from fastness.errors import BackendError, FastnessError
+from fastness.runs import DenialCode
 
-_TAIL = 64 << 10
+__all__ = ["About", "AuditLog", "AuditLogClosed"]
+
+_STEP = "writing the audit trail"
+#: Records of one commit.
+_TOGETHER = 256
+#: How many of a record's values say what it is about.
+_ABOUT = 6
+#: Outcomes that wait for the next commit because theirs failed.
+_LATE = 4096
+#: Codes that say that an adapter refused; what was cancelled in flight may have happened.
+_REFUSALS = frozenset(code.value for code in DenialCode) - {DenialCode.CANCELLED.value, DenialCode.REVOKED.value}
 
 
-class FileLog:
-    """An audit trail in a file.  The folder must exist and belong to this user."""
+class About(Protocol):
+    """What a record is about."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        ...
 
-    def append(self, **fields: Any) -> AuditRecord:
+    @property
+    def plugin(self) -> str:
+        """The plugin's id."""
+        ...
+
+    @property
+    def owner(self) -> str:
+        """On whose behalf."""
+        ...
+
+    @property
+    def capability(self) -> str:
+        """The kind of capability."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """What is done."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """What it is done to: no payload, credential or URL query."""
+        ...
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it leaves this machine or spends money: then the intent is synced."""
+        ...
+
+
+class AuditLogClosed(BackendError):
+    """The trail was closed; nothing more can be recorded, and so nothing more may happen."""
+
+
+class _Draft:
+    """
+    A record that is to be: ``values`` are those of its fields from ``run`` to ``intent``.
+
+    ``closes`` is the intent whose outcome it is, ``opens`` says that one is to come.
+    """
+
+    __slots__ = ("closes", "done", "error", "opens", "row", "sync", "values")
+
+    def __init__(self, values: tuple[Any, ...], *, sync: bool = False, opens: bool = False, closes: int = 0) -> None:
+        self.values = values
+        self.sync = sync
+        self.opens = opens
+        self.closes = closes
+        self.done = False
+        self.row: tuple[Any, ...] = ()
+        self.error: FastnessError | None = None
+
+
+class AuditLog:
+    """
+    The trail in the database file ``path``, sealed with the key in the file ``key``.
+
+    The folders of both must exist and be private to this user.  Nothing is opened or made before the first record.
+    Any thread may use it; it never waits longer than ``patience_s`` for other processes.  Where a record cannot be
+    written (another process holds the database, the disk is full) BackendError is raised: then what it announces must
+    not happen.
+    """
+
+    def __init__(self, path: str, key: str, *, patience_s: float = 2.0) -> None:
+        self.path = path
+        self.key = key
+        self._database = schema.database(path, patience_s=patience_s, make=True)
+        self._writers = os.path.join(os.path.dirname(path), "audit-writers")
+        self._turn = threading.Lock()
+        self._queue: deque[_Draft] = deque()
+        self._late: deque[_Draft] = deque(maxlen=_LATE)
+        self._writer: writers.Writer | None = None
+        self._sealer = Sealer(b"")
+        #: Intents of this process that have no outcome yet, and what they are about.
+        self._waiting: dict[int, tuple[Any, ...]] = {}
+        self._pid = os.getpid()
+        self._closed = False
+
+    # fastness.broker.trail.Trail
+
+    def intend(self, about: About) -> int:
+        """Record what is about to happen; the record's number.  Committed on return, and synced where it ``leaves``."""
+        values = (*_about(about), "intent", "allowed", "", 0, 0, 0, 0)
+        return int(self._append(_Draft(values, sync=about.leaves, opens=True))[0])
+
+    def done(
+        self, number_of: int, about: About, *, code: str = "", micros: int = 0, bytes_in: int = 0, bytes_out: int = 0
+    ) -> None:
         """
-        Add a record and wait until it is on disk.  Raises BackendError: then nothing must happen that it announces.
+        Record how what was announced by the record of this number has ended.
+
+        Where that fails, BackendError is raised, and the outcome is kept and written before the next record.
         """
+        how = ("outcome", "refused" if code in _REFUSALS else "allowed", clean(code))
+        counts = (number(micros), number(bytes_in), number(bytes_out))
+        self._append(_Draft((*_about(about), *how, *counts, number_of), closes=number_of))
+
+    def refused(self, about: About, *, code: str) -> None:
+        """Record what was refused, and did not happen."""
+        self._append(_Draft((*_about(about), "intent", "refused", clean(code), 0, 0, 0, 0)))
+
+    # of the host itself
+
+    def event(
+        self,
+        *,
+        op: str,
+        run: str = "",
+        plugin: str = "",
+        owner: str = "",
+        capability: str = "",
+        target: str = "",
+        decision: str = "allowed",
+        code: str = "",
+        sync: bool = False,
+    ) -> AuditRecord:
+        """Record what stands for itself: a grant, a revocation, an install, a tier that was changed, a violation."""
+        texts = (run, plugin, owner, capability, op, target)
+        values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0)
+        return schema.record_of(self._append(_Draft(values, sync=sync)))
+
+    def close(self) -> None:
+        """No more records.  Idempotent."""
+        with self._turn:
+            self._closed = True
+            self._resign()
+            self._database.close()
+
+    # how
+
+    def _resign(self) -> None:
+        if self._writer is not None and self._pid == os.getpid():
+            if self._waiting:
+                # Its file stays, and its lock goes: the next start closes what it owes.
+                self._writer.leave()
+            else:
+                self._writer.close()
+        self._writer = None
+
+    def _append(self, draft: _Draft) -> tuple[Any, ...]:
+        if self._pid != os.getpid():
+            self._in_child()
+        self._queue.append(draft)
+        with self._turn:
+            # Whoever has the turn writes for all who wait for it.
+            while not draft.done:
+                self._commit()
+        if draft.error is not None:
+            raise draft.error
+        return draft.row
+
+    def _in_child(self) -> None:
+        # Threads that waited, and the turn that one of them had, are the parent's.
+        self._turn, self._pid = threading.Lock(), os.getpid()
+        self._queue.clear()
+        self._late.clear()
+        self._waiting.clear()
+        if self._writer is not None:
+            self._writer.leave()
+            self._writer = None
+
+    def _commit(self) -> None:
+        drafts: list[_Draft] = []
+        while self._queue and len(drafts) < _TOGETHER:
+            drafts.append(self._queue.popleft())
+        error: FastnessError | None = None
+        late = list(self._late)
         try:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self.path, flags, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                last = _last(descriptor)
-                record = seal(
-                    AuditRecord(
-                        seq=last.seq + 1 if last is not None else 1,
-                        at=round(time.time(), 6),
-                        prev_hash=last.hash if last is not None else GENESIS,
-                        **fields,
-                    )
+            if self._closed:
+                raise AuditLogClosed(_STEP, "the trail was closed", "keep it open for as long as runs go on")
+            if self._database.renewed() or self._writer is None:
+                self._begin()
+            self._write([*late, *drafts], sync=any(draft.sync for draft in drafts))
+        except (sqlite3.Error, OSError, msgspec.MsgspecError) as caught:
+            error = failed(_STEP, self.path, caught)
+            error.__cause__ = caught
+        except FastnessError as caught:
+            error = caught
+        except BaseException:
+            error = BackendError(_STEP, "it was interrupted")
+            raise
+        else:
+            for _ in late:
+                self._late.popleft()
+        finally:
+            for draft in drafts:
+                if error is not None and draft.error is None:
+                    draft.error = error
+                    if draft.closes:
+                        self._late.append(draft)
+                draft.done = True
+
+    def _write(self, drafts: list[_Draft], *, sync: bool) -> None:
+        opened: dict[int, tuple[Any, ...]] = {}
+        closed: set[int] = set()
+        with self._database.writing(sync=sync) as connection:
+            seq, previous = schema.head(connection) or (0, GENESIS)
+            for draft in drafts:
+                if draft.closes:
+                    if draft.closes in closed or self._waiting.get(draft.closes) != draft.values[:_ABOUT]:
+                        cause = f"record {draft.closes} is no intent that waits for its outcome"
+                        draft.error = BackendError(_STEP, cause, "leave data/audit.db where it is while runs go on")
+                        continue
+                    closed.add(draft.closes)
+                seq += 1
+                draft.row = self._insert(connection, seq, previous, draft.values)
+                previous = draft.row[-1]
+                if draft.opens:
+                    opened[seq] = draft.values[:_ABOUT]
+        self._waiting.update(opened)
+        for number_of in closed:
+            del self._waiting[number_of]
+
+    def _insert(
+        self, connection: sqlite3.Connection, seq: int, previous: str, values: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        assert self._writer is not None
+        row = (seq, round(time.time(), 6), *values, self._writer.name, previous)
+        row = (*row, self._sealer.seal(row))
+        connection.execute(schema.INSERT, row)
+        return row
+
+    def _begin(self) -> None:
+        """The start of this process as a writer: what dead ones owe is written for them."""
+        with self._database.writing() as connection:
+            strange = schema.foreign(connection)
+            if strange:
+                raise self._damaged(f"it holds what is not ours: {', '.join(strange)[:200]}")
+            last = connection.execute(f"{schema.SELECT} ORDER BY seq DESC LIMIT 1").fetchone()
+            found = keys.load(self.key)
+            if found is None and last is not None:
+                raise BackendError(
+                    _STEP,
+                    f"the key {self.key} is gone",
+                    f"put it back; without it, move {self.path} away to begin a new trail",
                 )
-                line = msgspec.json.encode(record) + b"\n"
-                if os.write(descriptor, line) != len(line):
-                    raise OSError("the disk is full")
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise BackendError("writing the audit trail", f"{self.path}: {error}", "make the file writable") from error
-        return record
+            self._sealer = Sealer(found if found is not None else keys.load_or_make(self.key))
+            if last is not None and not self._sealer.fits(last):
+                raise self._damaged("its last record does not fit the key")
+            self._resign()
+            self._waiting.clear()
+            self._writer = writers.Writer(self._writers, last[0] if last is not None else 0)
+            gone = writers.dead(self._writers)
+            for name, since in gone.items():
+                self._close_for(connection, name, since)
+        for name in gone:
+            writers.bury(self._writers, name)
 
-    def records(self) -> Iterator[AuditRecord]:
-        """All records, oldest first.  Raises ``msgspec.DecodeError`` on a damaged line."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as stream:
-            for line in stream:
-                yield msgspec.json.decode(line, type=AuditRecord)
+    def _damaged(self, why: str) -> BackendError:
+        return BackendError(
+            _STEP,
+            f"{self.path} is damaged: {why}",
+            "run: fastness audit verify; then move the file away, with its -wal and -shm, and keep it",
+        )
 
-    def verify(self) -> int | None:
-        """The line number of the first record that does not fit its chain, or None where all do."""
-        previous = GENESIS
-        number = 0
-        try:
-            for number, record in enumerate(self.records(), 1):  # used after a failure
-                if not intact(record, previous):
-                    return number
-                previous = record.hash
-        except msgspec.MsgspecError:
-            return number + 1
-        return None
+    def _close_for(self, connection: sqlite3.Connection, name: str, since: int) -> None:
+        """Write the outcomes that a dead writer owes."""
+        seq, previous = schema.head(connection) or (0, GENESIS)
+        owed = connection.execute(
+            f"{schema.SELECT} WHERE seq>? AND writer=? AND seq IN ({schema.WAITING}) ORDER BY seq", (since, name)
+        )
+        for intent in owed.fetchall():
+            seq += 1
+            # What it was about, from ``run`` to ``target``.
+            values = (*intent[2 : 2 + _ABOUT], "outcome", "allowed", KILLED, 0, 0, 0, intent[0])
+            previous = self._insert(connection, seq, previous, values)[-1]
 
 
-def _last(descriptor: int) -> AuditRecord | None:
-    size = os.fstat(descriptor).st_size
-    if not size:
-        return None
-    tail = os.pread(descriptor, _TAIL, max(0, size - _TAIL)).rstrip(b"\n")
-    return msgspec.json.decode(tail.rpartition(b"\n")[2], type=AuditRecord)
+def _about(about: About) -> tuple[str, ...]:
+    return (
+        clean(about.run),
+        clean(about.plugin),
+        clean(about.owner),
+        clean(about.capability),
+        clean(about.operation),
+        clean(about.target),
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fastness.brokered import Calls
 from fastness.runs import Changes, Denial, Files, Outcome, RunRequest, Usage
 from fastness.tier import Probe, Tier
 
@@ -86,16 +87,21 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """
         Run one request in a clean guest.
 
+        With ``calls`` the guest finds a ctx with what they grant; they are closed when this returns or raises.
         What the guest did is in the report.  Raises ``BackendError`` for what the host could not do.
         """
 
     @abc.abstractmethod
-    async def open_session(self, request: RunRequest) -> BackendSession:
-        """Take a guest that keeps its state."""
+    async def open_session(self, request: RunRequest, calls: Calls | None = None) -> BackendSession:
+        """
+        Take a guest that keeps its state.
+
+        ``calls`` are of the whole session: closed with it, or when this raises.
+        """
 
     @abc.abstractmethod
     async def aclose(self) -> None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastness.backends.base import Report, Sink, Staged
+from fastness.backends.calling import Calling, close_calls
 from fastness.backends.engine_process import GRACE_S, EngineLost, EngineProcess
 from fastness.backends.telling import CallbackRaised, Gathered, answered, capability_of, claimed, exited, raised
+from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError
 from fastness.runner.staging import DOES_NOT_FIT
 from fastness.runs import Changes, Denial, DenialCode, Files, Outcome, OutcomeKind, RunRequest, Usage
@@ -46,7 +48,9 @@ class Talk(msgspec.Struct):
     reusable: bool
 
 
-def _head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:
+def _head(
+    invoke: int, request: RunRequest, operation: str, session: int, code: bytes, context: bytes = b""
+) -> m.Invoke:
     limits = request.limits
     preopens = request.preopens if request.preopens is not None else ("/", "/work")
     wasi = request.runtime == "wasi"
@@ -57,6 +61,7 @@ def _head(invoke: int, request: RunRequest, operation: str, session: int, code: 
         session=session,
         code_len=len(code),
         stdin_len=len(request.stdin),
+        context_len=len(context),
         args=args,
         env=tuple(request.env.items()),
         preopens=tuple(m.PreopenHead(path, True) for path in preopens) if wasi else (),
@@ -70,6 +75,8 @@ def _head(invoke: int, request: RunRequest, operation: str, session: int, code: 
             output_bytes=limits.output_bytes,
             output_total_bytes=limits.output_total_bytes,
             frame_bytes=min(limits.frame_bytes, 3 << 20),
+            calls_in_flight=limits.calls_in_flight,
+            log_bytes=limits.log_bytes,
         ),
         seed=request.seed,
         # A float holds today's date to a quarter of a microsecond; what was meant is the microsecond.
@@ -89,15 +96,24 @@ async def converse(
     operation: str,
     session: int = 0,
     queued: float = 0.0,
+    calls: Calls | None = None,
 ) -> Talk:
     """
     Run one request in an engine.
 
+    With ``calls`` the guest has a ctx; those of a run are closed here, those of a session stay for its next execute.
     Raises EngineLost where the engine ended before anything could be told; with partial results the loss is in the
     report.  Cancellation reaches the guest: the engine is told, or ended where it does not answer at once.
     """
     code = (request.code or "").encode("utf-8")
     gathered = Gathered(request)
+    calling: Calling | None = None
+    context = b""
+    if calls is not None:
+        # One more than an engine lets through: it, and not this side, keeps a guest waiting.
+        engine.session.calls_in_flight = request.limits.calls_in_flight + 1
+        calling = Calling(calls, engine.session, request, sink)
+        context = calling.context()
     result: m.Result | None = None
     payload = b""
     kind: OutcomeKind | None = None
@@ -107,8 +123,12 @@ async def converse(
             with waiting.limit(_TRANSFER_S):
                 await engine.stage(staged.files)
         with waiting.limit(request.limits.wall_s + GRACE_S) as limit:
-            await engine.invoke(_head(invoke, request, operation, session, code), code + request.stdin)
-            result, payload = await _receive(engine, gathered, sink, limit)
+            head = _head(invoke, request, operation, session, code, context)
+            await engine.invoke(head, code + request.stdin + context)
+            result, payload = await _receive(engine, gathered, sink, limit, calling, invoke)
+            if calling is not None:
+                limit.extend(GRACE_S)
+                await engine.finish_answers()
     except TimeoutError:
         # The engine is past the deadline and its grace: the second timeout.
         engine.kill()
@@ -122,24 +142,34 @@ async def converse(
         engine.kill()
         raise
     except CallbackRaised as raised:
-        await _cancel(engine, invoke, gathered, waiting)
+        await _cancel(engine, invoke, gathered, waiting, calling)
         raise raised.error from None
     except BaseException:
         # Cancelled, interrupted, or the caller's own callback raised: the guest must not outlive the call.
-        await _cancel(engine, invoke, gathered, waiting)
+        await _cancel(engine, invoke, gathered, waiting, calling)
         raise
+    finally:
+        if calling is not None:
+            calling.abandon()
+    if calling is not None and not session:
+        await close_calls(calls, waiting)
     if result is not None and result.ending == "stub":
         return Talk(None, True)
-    report = _report(request, gathered, result, payload, kind, detail, engine, queued)
+    report = _report(request, gathered, result, payload, kind, detail, engine, queued, calling)
     return Talk(report, result is not None and engine.alive)
 
 
 async def _receive(
-    engine: EngineProcess, gathered: Gathered, sink: Sink | None, limit: Limit
+    engine: EngineProcess,
+    gathered: Gathered,
+    sink: Sink | None,
+    limit: Limit,
+    calling: Calling | None = None,
+    invoke: int = 0,
 ) -> tuple[m.Result, bytes]:
     collecting = False
     while True:
-        message, blob = await engine.receive()
+        message, blob = await engine.receive(calling)
         if isinstance(message, m.Result):
             out, err = message.stdout_len, message.stderr_len
             if message.ending != "stub":
@@ -155,6 +185,11 @@ async def _receive(
                 collecting = True
                 limit.extend(_TRANSFER_S)
             gathered.artefact(message, blob)
+        elif calling is not None and isinstance(message, (m.Call, m.Drop, m.Log)):
+            ended = calling.over
+            calling.take(message, blob)
+            if calling.over and not ended:
+                engine.cancel(invoke)
         elif isinstance(message, m.Error):
             engine.kill()
             raise BackendError(f"the engine ({message.where})", message.message, "please report this")
@@ -162,14 +197,20 @@ async def _receive(
             raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
 
 
-async def _cancel(engine: EngineProcess, invoke: int, gathered: Gathered, waiting: Waiting) -> None:
+async def _cancel(
+    engine: EngineProcess, invoke: int, gathered: Gathered, waiting: Waiting, calling: Calling | None
+) -> None:
     """Tell the engine to end the run, and end the engine where it does not answer at once."""
     if engine.dead:
         return
     engine.cancel(invoke)
+    if calling is not None:
+        calling.over = True
+        calling.abandon()
     try:
         with waiting.limit(_CANCEL_S, shield=True) as limit:
-            await _receive(engine, gathered, None, limit)
+            await _receive(engine, gathered, None, limit, calling)
+            await engine.finish_answers()
     except (TimeoutError, EngineLost, GuestProtocolError, BackendError):
         engine.kill()
 
@@ -183,6 +224,7 @@ def _report(
     detail: str,
     engine: EngineProcess,
     queued: float,
+    calling: Calling | None,
 ) -> Report:
     answer: GuestPayload | None = None
     claims: tuple[ClaimHead, ...] = ()
@@ -202,7 +244,10 @@ def _report(
         if kind is None:
             kind, detail, exit_code = _outcome(request, result, answer, exit_code)
     assert kind is not None
-    denials = _denials(result, answer.claims if answer is not None else claims)
+    if calling is not None and calling.over and kind in (OutcomeKind.CANCELLED, OutcomeKind.TIMEOUT):
+        kind, detail = OutcomeKind.CALL_LIMIT, f"more than {request.limits.calls} calls of the host"
+    refused, refused_dropped = calling.denials() if calling is not None else ((), 0)
+    denials = _denials(result, refused, answer.claims if answer is not None else claims)
     usage = result.usage if result is not None else m.UsageHead()
     dropped = gathered.out.dropped + gathered.err.dropped
     change = gathered.change
@@ -230,7 +275,9 @@ def _report(
             stderr_bytes=usage.stderr_bytes,
             file_bytes=usage.file_bytes,
             files=usage.files,
-            denials_dropped=(result.denials_dropped if result is not None else 0)
+            calls=calling.made if calling is not None else 0,
+            denials_dropped=refused_dropped
+            + (result.denials_dropped if result is not None else 0)
             + (answer.claims_dropped if answer is not None else 0),
         ),
         layers=layers_of(engine),
@@ -280,7 +327,7 @@ def _full(answer: GuestPayload, result: m.Result) -> bool:
     return answer.errno == _ENOSPC and any(row.code == "quota" for row in result.denials)
 
 
-def _denials(result: m.Result | None, claims: tuple[ClaimHead, ...]) -> tuple[Denial, ...]:
+def _denials(result: m.Result | None, refused: tuple[Denial, ...], claims: tuple[ClaimHead, ...]) -> tuple[Denial, ...]:
     rows: list[Any] = []
     if result is not None:
         rows += [
@@ -295,4 +342,4 @@ def _denials(result: m.Result | None, claims: tuple[ClaimHead, ...]) -> tuple[De
             )
             for row in result.denials
         ]
-    return (*rows, *claimed(claims))
+    return (*rows, *refused, *claimed(claims))

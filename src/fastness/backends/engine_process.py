@@ -8,12 +8,14 @@ it sends is treated as hostile: parsed with caps, decoded typed, held to the ord
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastness.errors import BackendError, GuestProtocolError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
+    from fastness.backends.calling import Calling
     from fastness.waiting import Waiting
 
 T = TypeVar("T")
@@ -34,6 +37,8 @@ START_S = 30.0
 GRACE_S = 0.25
 _BOOT = "import sys;sys.path.insert(0,sys.argv[2]);from fastness._wasi.engine import main;main()"
 _CHUNK = 1 << 18
+#: Seconds of one wait where only a limit ends it.
+_PATIENCE_S = 3600.0
 _STDERR_CAP = 4096
 
 
@@ -96,6 +101,8 @@ class EngineProcess:
         self.start_ms = 0.0
         self.dead = False
         self._words = ""
+        #: What has yet to be sent of answers to a guest's calls: whole frames, the first perhaps in part.
+        self._outbox: deque[memoryview] = deque()
 
     @classmethod
     def spawn(cls, descriptors: list[int], waiting: Waiting) -> EngineProcess:
@@ -171,7 +178,7 @@ class EngineProcess:
 
     # talking
 
-    async def _send(self, data: bytes) -> None:
+    async def _send(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         while view:
             sent = 0
@@ -186,8 +193,12 @@ class EngineProcess:
                 await self._waiting.writable(self._talk)
             view = view[sent:]
 
-    async def receive(self) -> tuple[m.GuestMessage, bytes]:
-        """The engine's next message and its blob.  Raises EngineLost, GuestProtocolError (the engine is ended)."""
+    async def receive(self, calling: Calling | None = None) -> tuple[m.GuestMessage, bytes]:
+        """
+        The engine's next message and its blob.  Raises EngineLost, GuestProtocolError (the engine is ended).
+
+        With ``calling``, answers to the guest's calls are sent as they come meanwhile.
+        """
         session = self._session
         while True:
             try:
@@ -206,11 +217,61 @@ class EngineProcess:
                 raise self._lost(str(error)) from None
             if data is None:
                 # As above: outside the handler.
-                await self._waiting.readable(self._talk)
+                if calling is None:
+                    await self._waiting.readable(self._talk)
+                else:
+                    await self._answer(calling)
                 continue
             if not data:
                 raise self._lost("")
             session.receive(data)
+
+    async def _answer(self, calling: Calling) -> None:
+        """Send answers as far as the engine takes them, and wait for it, or for more of them."""
+        # The next ones are fetched when these have left: what is not read waits where it is counted.
+        if not self._outbox:
+            self._outbox.extend(map(memoryview, calling.answers()))
+        sent = self._push()
+        if sent and not self._outbox:
+            return
+        want = select.EPOLLIN | (select.EPOLLOUT if self._outbox else 0)
+        with select.epoll() as waiter:
+            waiter.register(self._talk.fileno(), want)
+            if not self._outbox:
+                waiter.register(calling.fileno(), select.EPOLLIN)
+            await self._waiting.events(waiter, _PATIENCE_S)
+
+    def _push(self) -> bool:
+        """Send of the outbox what goes without waiting; whether anything went."""
+        went = False
+        while self._outbox:
+            first = self._outbox[0]
+            try:
+                sent = self._talk.send(first)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise self._lost(str(error)) from None
+            went = True
+            if sent == len(first):
+                self._outbox.popleft()
+            else:
+                self._outbox[0] = first[sent:]
+        return went
+
+    async def finish_answers(self) -> None:
+        """The guest is over: send the rest of an answer that was sent in part, and none besides."""
+        if self._outbox:
+            rest = self._outbox[0]
+            whole = isinstance(rest.obj, bytes) and len(rest) == len(rest.obj)
+            self._outbox.clear()
+            if not whole:
+                await self._send(rest)
+
+    @property
+    def session(self) -> HostSession:
+        """The order of messages with this engine."""
+        return self._session
 
     def next_id(self) -> int:
         """The id for the next invoke."""

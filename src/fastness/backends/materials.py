@@ -20,6 +20,7 @@ from typing import Any
 from fastness._wasi import builder, guests, inventory, keys, library
 from fastness._wasi.cache import Cache, DamagedEntry
 from fastness._wasi.guest_javascript import SOURCES as JAVASCRIPT_SOURCES
+from fastness._wasi.guest_python import SOURCES as PYTHON_SOURCES
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.errors import BackendError, ConfigurationError
 from fastness.waiting import ThreadWaiting, Waiting, drive
@@ -202,8 +203,10 @@ def boot_sources(runtime: str) -> tuple[str, str]:
     """The texts that run inside a guest while its image is made: (encoder, boot code)."""
     folder = importlib.resources.files("fastness.guest")
     if runtime == "python":
-        return folder.joinpath("encode.py").read_text("utf-8"), folder.joinpath("boot.py").read_text("utf-8")
-    texts = [folder.joinpath(f"{name}.js").read_text("utf-8") for name in JAVASCRIPT_SOURCES]
+        names = [f"{name}.py" for name, _ in PYTHON_SOURCES]
+    else:
+        names = [f"{name}.js" for name in JAVASCRIPT_SOURCES]
+    texts = [folder.joinpath(name).read_text("utf-8") for name in names]
     return texts[0], "\0".join(texts[1:])
 
 

@@ -22,10 +22,12 @@ from fastness._wasi import compiler
 from fastness.backends import materials as stock
 from fastness.backends import wasm_probe
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.backends.calling import close_calls, refuse_wasi
 from fastness.backends.conversation import converse, layers_of
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.backends.session_turn import CLOSED, Turn
+from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
@@ -222,12 +224,25 @@ class WasmBackend(Backend):
 
     # running
 
-    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """One request in a clean instance; a run that met a stub of the quick module is run again on the whole."""
+        if calls is None:
+            return await self._run(request, staged, sink)
+        try:
+            return await self._run(request, staged, sink, calls)
+        finally:
+            await close_calls(calls, self._waiting)
+
+    async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         if self._closed:
             raise BackendError("running", "the sandbox is closed", "make a new one")
-        _check(request)
+        _check(request, calls)
         began = time.monotonic()
+        if calls is not None:
+            # What a call has done is not done again on another module.
+            report = await self._run_once(request, staged, sink, "full", began, calls)
+            assert report is not None
+            return report
         report = await self._run_once(request, staged, sink, "any", began)
         if report is None:
             report = await self._run_once(request, staged, sink, "full", began)
@@ -235,7 +250,13 @@ class WasmBackend(Backend):
         return report
 
     async def _run_once(
-        self, request: RunRequest, staged: Staged, sink: Sink | None, want: str, began: float
+        self,
+        request: RunRequest,
+        staged: Staged,
+        sink: Sink | None,
+        want: str,
+        began: float,
+        calls: Calls | None = None,
     ) -> Report | None:
         cancels = self._cancels
         with self._waiting.limit(left(request, began)):
@@ -253,7 +274,7 @@ class WasmBackend(Backend):
             whole, request = request, until(request, began)
             queued = time.monotonic() - began
             talk = await converse(
-                engine, self._waiting, self._running[engine], request, staged, sink, "run", queued=queued
+                engine, self._waiting, self._running[engine], request, staged, sink, "run", queued=queued, calls=calls
             )
             reusable = talk.reusable
             return told(talk.report, whole, request)
@@ -264,16 +285,23 @@ class WasmBackend(Backend):
             engine.idle_since = time.monotonic()
             pool.release(engine, reusable)
 
-    async def open_session(self, request: RunRequest) -> BackendSession:
+    async def open_session(self, request: RunRequest, calls: Calls | None = None) -> BackendSession:
         """An engine of its own for as long as the session lasts; the guest is made at the first execute."""
+        try:
+            return await self._open_session(request, calls)
+        except BaseException:
+            await close_calls(calls, self._waiting)
+            raise
+
+    async def _open_session(self, request: RunRequest, calls: Calls | None) -> BackendSession:
         if request.runtime == "wasi":
             raise ConfigurationError("runtime", "wasi", "python or javascript: a command module has no sessions")
         _check(request)
-        want = "any" if request.preload is None and stock.full_ready(request.runtime) else "full"
+        want = "any" if request.preload is None and stock.full_ready(request.runtime) and calls is None else "full"
         materials = await self._language(request, want, None)
         pool = self._pool(materials, request.tenant)
         engine = await pool.acquire()
-        session = _Session(self, pool, engine)
+        session = _Session(self, pool, engine, calls)
         self._sessions.add(session)
         return session
 
@@ -328,8 +356,11 @@ def _lost(lost: EngineLost) -> Report:
     return Report(outcome=Outcome(OutcomeKind.CRASHED, lost.why))
 
 
-def _check(request: RunRequest) -> None:
-    """Refuse what only other tiers can do.  Raises ConfigurationError."""
+def _check(request: RunRequest, calls: Calls | None = None) -> None:
+    """Refuse what only other tiers can do, or no tier.  Raises ConfigurationError."""
+    refuse_wasi(request, calls)
+    if request.plugin is not None and calls is None:
+        raise ConfigurationError("plugin", request.plugin.module, "a run with calls: a plugin's methods get a ctx")
     if request.packages:
         allowed = "the tiers worker, confined and isolated; what the tier wasm can import is in its guest"
         raise ConfigurationError("packages", list(request.packages), allowed)
@@ -338,10 +369,13 @@ def _check(request: RunRequest) -> None:
 class _Session(BackendSession):
     """A live instance in an engine that nothing else uses."""
 
-    def __init__(self, backend: WasmBackend, pool: Pool[EngineProcess], engine: EngineProcess) -> None:
+    def __init__(
+        self, backend: WasmBackend, pool: Pool[EngineProcess], engine: EngineProcess, calls: Calls | None
+    ) -> None:
         self._backend = backend
         self._pool = pool
         self._engine = engine
+        self._calls = calls
         self._opened = False
         self._lost = False
         self._turn = Turn()
@@ -370,7 +404,9 @@ class _Session(BackendSession):
         operation = "execute" if self._opened else "open"
         self._lost = True
         try:
-            talk = await converse(engine, self._backend._waiting, invoke, request, staged, sink, operation, session=1)
+            talk = await converse(
+                engine, self._backend._waiting, invoke, request, staged, sink, operation, session=1, calls=self._calls
+            )
             self._opened = True
             self._lost = talk.report is None or talk.report.state != "kept"
             assert talk.report is not None
@@ -390,6 +426,7 @@ class _Session(BackendSession):
         else:
             # An execute that is under way sees the end of its stream and cleans up.
             self._engine.process.kill()
+        await close_calls(self._calls, self._backend._waiting)
 
     def _give_back(self) -> None:
         self._backend._sessions.discard(self)

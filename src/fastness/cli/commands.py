@@ -190,3 +190,56 @@ def explain(tier: str) -> int:
     from fastness.cli.explain import explain as body
 
     return body(tier)
+
+
+@cli.group(context_settings=_CONTEXT, invoke_without_command=True)
+@click.option("--plugin", metavar="P", help="Only records of this plugin.")
+@click.option("--owner", metavar="O", help="Only records of what was done for this owner.")
+@click.option("--since", metavar="T", help="Only later ones: seconds since 1970, an ISO 8601 time, or 30m, 2h, 7d ago.")
+@click.option("-n", "count", type=click.IntRange(min=0), default=0, metavar="N", help="The last N.  [default: 100]")
+@click.option("--follow", is_flag=True, help="Go on and show what is recorded from now on.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; without -n, all records.")
+@click.pass_context
+def audit(context: click.Context, **options: Any) -> int | None:
+    """
+    Show the audit trail: what plugins and unsandboxed runs did, what was refused, and what was granted.
+
+    Control characters in what guests named are shown as escapes.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    from fastness.cli.audit import show as body
+
+    return body(**options)
+
+
+@audit.command("verify", context_settings=_CONTEXT)
+@click.option("--head", metavar="NUMBER:HASH", help="What anchor printed at an earlier time.")
+@json_option
+def audit_verify(head: str | None, as_json: bool) -> int:
+    """
+    Find records that were edited, removed or moved, and with --head a tail that was cut off or written anew.
+
+    Exit code 1 where something was found.
+    """
+    from fastness.cli.audit import check as body
+
+    return body(head=head, as_json=as_json)
+
+
+@audit.command("anchor", context_settings=_CONTEXT)
+@json_option
+def audit_anchor(as_json: bool) -> int:
+    """Print number and hash of the last record, to be kept where nobody who can write here can."""
+    from fastness.cli.audit import print_anchor as body
+
+    return body(as_json=as_json)
+
+
+@audit.command("prune", context_settings=_CONTEXT)
+@click.option("--before", required=True, metavar="T", help="As --since of fastness audit.")
+def audit_prune(before: str) -> int:
+    """Remove records from before a time; a sealed checkpoint stands for them from then on."""
+    from fastness.cli.audit import prune as body
+
+    return body(before=before)

@@ -151,22 +151,27 @@ class Runner:
                 raise TimeoutError
             request = msgspec.structs.replace(request, deadline=left)
         run_id = _run_id()
-        sink: Sink | None = request.on_event
-        if not backend.sandboxed:
-            await self._audit_unsandboxed(request, run_id)
-        report = await backend.run(request, staged, sink)
+        if backend.sandboxed:
+            report = await backend.run(request, staged, request.on_event)
+        else:
+            report = await self._unsandboxed(backend, request, staged, run_id)
         return result(backend, probe, request, report, run_id, staged)
 
-    async def _audit_unsandboxed(self, request: RunRequest, run_id: str) -> None:
+    async def _unsandboxed(self, backend: Backend, request: RunRequest, staged: Staged, run_id: str) -> Report:
         """An unsandboxed run is recorded on disk before it starts; where that fails, it does not start."""
-        from fastness._wasi import home
-        from fastness.audit.log import FileLog
+        from fastness.runner.trail import open_trail
 
-        log = FileLog(os.path.join(home.folder("data"), "audit.jsonl"))
-        append = partial(
-            log.append, run=run_id, owner=request.tenant, capability="process", op="run.unsandboxed", target="local"
-        )
-        await self._waiting.call(append)
+        trail = open_trail()
+        about = _Unsandboxed(run=run_id, owner=request.tenant)
+        number = await self._waiting.call(partial(trail.intend, about))
+        began, code = time.monotonic(), "failed"
+        try:
+            report = await backend.run(request, staged, request.on_event)
+            code = ""
+            return report
+        finally:
+            # Not waited for elsewhere: a run that was cancelled is recorded too.
+            trail.done(number, about, code=code, micros=int((time.monotonic() - began) * 1e6))
 
     async def open_session(self, request: RunRequest) -> tuple[BackendSession, Backend, Probe]:
         """A guest that keeps its state."""
@@ -196,6 +201,18 @@ class Runner:
             await backend.aclose()
         self._backends.clear()
         self._probes.clear()
+
+
+class _Unsandboxed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the audit trail says of a run without a sandbox."""
+
+    run: str
+    owner: str
+    plugin: str = ""
+    capability: str = "process"
+    operation: str = "run.unsandboxed"
+    target: str = "local"
+    leaves: bool = True
 
 
 def _check_runtime(backend: Backend, tier: str, runtime: str) -> None:

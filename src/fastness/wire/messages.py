@@ -90,6 +90,8 @@ class LimitsHead(Head, frozen=True, kw_only=True):
     output_bytes: Size
     output_total_bytes: Size
     frame_bytes: Size = frames.GUEST_MAX_BLOB
+    calls_in_flight: Count = 16
+    log_bytes: Size = 1 << 20
 
 
 class PreopenHead(Head, frozen=True):
@@ -101,7 +103,8 @@ class PreopenHead(Head, frozen=True):
 
 class Invoke(Head, frozen=True, kw_only=True):
     """
-    Do one thing.  The blob is ``code_len`` bytes of code, then ``stdin_len`` bytes of standard input.
+    Do one thing.  The blob is ``code_len`` bytes of code, then ``stdin_len`` bytes of standard input, then
+    ``context_len`` bytes of JSON: what the guest finds as ctx.  A guest that is handed none cannot call.
 
     ``op``: ``run`` code in a clean guest; ``open`` a session, ``execute`` in it, ``close`` it; ``image``: save the
     session under the name ``image``; ``ping``: answer at once; ``compare`` what waits with its image.
@@ -117,6 +120,7 @@ class Invoke(Head, frozen=True, kw_only=True):
     image: Label = ""
     code_len: Length = 0
     stdin_len: Length = 0
+    context_len: Length = 0
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     preopens: tuple[PreopenHead, ...] = ()
@@ -375,7 +379,7 @@ def decode(frame: frames.Frame) -> Message:
     if kind == frames.RESULT:
         total = message.stdout_len + message.stderr_len + message.payload_len + message.claims_len
     elif kind == frames.INVOKE:
-        total = message.code_len + message.stdin_len
+        total = message.code_len + message.stdin_len + message.context_len
     else:
         if size and kind not in _WITH_BLOB:
             raise _error(kind, f"it carries a blob of {size} bytes and should have none")

@@ -298,7 +298,7 @@ class HostSession(_Side):
                 raise HostProtocolError(f"invoke {message.id} after invoke {self.invoke_id}; ids must rise")
             if self._pieces.path is not None:
                 raise HostProtocolError(f"an invoke before the last piece of {self._pieces.path}")
-            if message.code_len + message.stdin_len != size:
+            if message.code_len + message.stdin_len + message.context_len != size:
                 raise HostProtocolError(f"an invoke that announces another blob than its {size} bytes")
             self.invoke_id = message.id
             self.state = State.INVOKED

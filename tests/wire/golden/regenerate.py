@@ -34,9 +34,10 @@ OPENING: list[Step] = [(HELLO, b""), (START, b""), (m.Ready(("stdlib",)), b"")]
 BYE: Step = (m.Bye("idle"), b"")
 
 
-def invoke(id: int, op: str, code: bytes = b"", stdin: bytes = b"", **fields: object) -> Step:
-    head = m.Invoke(id=id, op=op, code_len=len(code), stdin_len=len(stdin), limits=LIMITS, **fields)  # type: ignore[arg-type]  # test data
-    return head, code + stdin
+def invoke(id: int, op: str, code: bytes = b"", stdin: bytes = b"", context: bytes = b"", **fields: object) -> Step:
+    sizes = {"code_len": len(code), "stdin_len": len(stdin), "context_len": len(context)}
+    head = m.Invoke(id=id, op=op, limits=LIMITS, **sizes, **fields)  # type: ignore[arg-type]  # test data
+    return head, code + stdin + context
 
 
 def result(id: int, stdout: bytes = b"", stderr: bytes = b"", payload: bytes = b"", **fields: object) -> Step:
@@ -60,6 +61,11 @@ ODD_VALUE = {
     "$": {"\udc80": None},
     "text": "zwölf \u2028 \U0001f600",
 }
+
+CONTEXT = (
+    b'{"granted":[{"capability":"fs","operation":"read","parameters":[["path",false]],"signature":"","summary":"Read."}],'
+    b'"functions":[],"plugin":null,"in_flight":16}'
+)
 
 CONVERSATIONS: dict[str, list[Step]] = {
     "run": [
@@ -104,7 +110,7 @@ CONVERSATIONS: dict[str, list[Step]] = {
     ],
     "calls": [
         *OPENING,
-        invoke(1, "run", b"..."),
+        invoke(1, "run", b"...", context=CONTEXT),
         (m.Call(1, "fs", "read"), values.encode({"path": "notes.txt"})),
         (m.Call(2, "net", "get"), values.encode({"url": "http://example.org/"})),
         (m.Reply(1), values.encode(b"text")),
@@ -112,6 +118,11 @@ CONVERSATIONS: dict[str, list[Step]] = {
         (m.Call(3, "memory", "search"), values.encode({})),
         (m.Drop(3), b""),
         result(1, usage=m.UsageHead(calls=3)),
+        # The next guest is another one, and its calls are told apart from those before.
+        invoke(2, "run", b"...", b"in", CONTEXT),
+        (m.Call(4, "fs", "read"), values.encode({"path": "notes.txt"})),
+        (m.Fault(4, "revoked"), b""),
+        result(2, usage=m.UsageHead(calls=1)),
         BYE,
     ],
     "events": [

@@ -1,0 +1,3 @@
+"""
+The broker: the one gate between what a guest asks for and what an adapter does.
+"""

@@ -1,0 +1,297 @@
+"""
+The brokered calls of one run, from the guest's words to the answer.
+
+Each call is decided, recorded, done, recorded again and answered, in this order.  What the guest sent is inert by the
+time it is looked at: decoded with bounds into a type of the operation's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from fastness.broker import portal
+from fastness.broker.gate import Gate, Refused, arguments_of
+from fastness.broker.trail import Intent, Trail
+from fastness.brokered import Answer, Granted, TooManyCalls
+from fastness.capability import CallContext, Operation
+from fastness.errors import AdapterError, BackendError, Denied, GuestProtocolError, QuotaExceeded, Revoked
+from fastness.runs import Denial, DenialCode
+from fastness.wire import values
+
+#: Rows of refusals that are kept; the rest is counted.
+_ROWS = 64
+#: Seconds that cancelled calls have to come to rest.
+_REST_S = 5.0
+_TEXT = 500
+
+
+class RunCalls:
+    """
+    The calls of one run: ``fastness.brokered.Calls``.
+
+    ``calls`` may be made in all; an answer's value is at most ``value_bytes``; each call has until ``deadline``, a
+    ``time.monotonic()``.  Close it when the run is over.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        trail: Trail,
+        *,
+        run: str,
+        plugin: str,
+        owner: str,
+        calls: int,
+        value_bytes: int,
+        deadline: float,
+    ) -> None:
+        self._gate = gate
+        self._trail = trail
+        self._of = (run, plugin, owner)
+        self._left = calls
+        self._value_bytes = value_bytes
+        self._deadline = deadline
+        self._spent: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._answers: deque[Answer] = deque()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        #: Calls that were handed to the loop and have not begun, and those dropped before they had.
+        self._waiting: set[int] = set()
+        self._dropped: set[int] = set()
+        self._rows: dict[tuple[str, str, str, DenialCode], Denial] = {}
+        self._rows_dropped = 0
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._closed = False
+        self._began = time.monotonic()
+        #: Why everything that is in flight is being cancelled.
+        self._why = DenialCode.CANCELLED
+
+    # fastness.brokered.Calls
+
+    @property
+    def granted(self) -> tuple[Granted, ...]:
+        """What the guest's ctx has."""
+        return tuple(_described(kind, operation) for kind, operation in self._gate.operations())
+
+    def submit(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
+        """Take a call; never waits.  Raises TooManyCalls."""
+        with self._lock:
+            if self._closed:
+                return
+            if self._left <= 0:
+                raise TooManyCalls
+            self._left -= 1
+            self._waiting.add(id)
+        portal.soon(self._begin, id, capability, operation, arguments)
+
+    def drop(self, id: int) -> None:
+        """The guest has no more use for the answer."""
+        portal.soon(self._drop, id)
+
+    def fileno(self) -> int:
+        """Readable while there are answers."""
+        return self._bell
+
+    def answers(self) -> list[Answer]:
+        """Answers since the last time."""
+        with self._lock:
+            if self._closed:
+                return []
+            try:
+                os.eventfd_read(self._bell)
+            except BlockingIOError:
+                pass
+            found = list(self._answers)
+            self._answers.clear()
+        return found
+
+    def denials(self) -> tuple[tuple[Denial, ...], int]:
+        """Refusals so far, and how many did not fit."""
+        with self._lock:
+            return tuple(self._rows.values()), self._rows_dropped
+
+    def close(self) -> None:
+        """Cancel what is in flight and wait for its rest.  Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            # A run that called nothing has woken no loop.
+            idle = not self._waiting and not self._tasks
+        if not idle:
+            portal.wait(self._rest(), _REST_S + 1)
+        with self._lock:
+            os.close(self._bell)
+
+    # of the host
+
+    def revoke(self) -> None:
+        """What is in flight is cancelled; what was done by then is done, and its record says so.  Any thread."""
+        self._why = DenialCode.REVOKED
+        portal.soon(self._cancel_all)
+
+    @property
+    def in_flight(self) -> tuple[int, ...]:
+        """Calls that have neither been answered nor come to rest."""
+        with self._lock:
+            return tuple(sorted({*self._waiting, *self._tasks}))
+
+    # in the loop
+
+    def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
+        with self._lock:
+            self._waiting.discard(id)
+            if self._closed or id in self._dropped:
+                self._dropped.discard(id)
+                return
+            task = asyncio.get_running_loop().create_task(self._serve(id, capability, operation, arguments))
+            self._tasks[id] = task
+        task.add_done_callback(lambda _: self._rested(id))
+
+    def _rested(self, id: int) -> None:
+        with self._lock:
+            self._tasks.pop(id, None)
+
+    def _drop(self, id: int) -> None:
+        with self._lock:
+            task = self._tasks.get(id)
+            if task is None and id in self._waiting:
+                self._dropped.add(id)
+        if task is not None:
+            task.cancel()
+
+    def _cancel_all(self) -> None:
+        with self._lock:
+            tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+
+    async def _rest(self) -> None:
+        self._cancel_all()
+        with self._lock:
+            tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=_REST_S)
+
+    async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
+        run, plugin, owner = self._of
+        intent = Intent(run=run, plugin=plugin, owner=owner, capability=capability, operation=operation, target="")
+        decided = self._gate.decide(capability, operation)
+        if isinstance(decided, Refused):
+            self._refuse(id, intent, decided.code, "")
+            return
+        try:
+            plain = values.decode(arguments) if arguments else {}
+            given = arguments_of(decided.operation, plain)
+            target = decided.operation.target(given)[:_TEXT]
+        except GuestProtocolError as error:
+            self._fail(id, intent, "invalid", f"the arguments cannot be read: {error}")
+            return
+        except msgspec.ValidationError as error:
+            self._fail(id, intent, "invalid", str(error))
+            return
+        intent = msgspec.structs.replace(intent, target=target, leaves=decided.operation.leaves)
+        context = CallContext(
+            plugin=plugin, owner=owner, run=run, scope=decided.scope, deadline=self._deadline, spent=self._spent
+        )
+        try:
+            number = self._trail.intend(intent)
+        except BackendError:
+            # What cannot be recorded does not happen.
+            self._answer(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
+            return
+        await self._do(id, number, intent, decided.adapter, given, context)
+
+    async def _do(
+        self, id: int, number: int, intent: Intent, adapter: Any, given: msgspec.Struct, context: CallContext
+    ) -> None:
+        began = time.monotonic_ns()
+        code, message, value = "", "", b""
+        cancelled = False
+        try:
+            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+                result = await adapter.call(intent.operation, given, context)
+            value = values.encode(result, self._value_bytes)
+        except Denied as error:
+            code, message = str(getattr(error.code, "value", error.code)), str(error)
+            self._note(intent, DenialCode(code))
+        except Revoked:
+            code = DenialCode.REVOKED.value
+        except QuotaExceeded as error:
+            code, message = DenialCode.QUOTA.value, str(error)
+            self._note(intent, DenialCode.QUOTA)
+        except AdapterError as error:
+            code, message = "failed", str(error)
+        except TimeoutError:
+            code, message = "failed", "the run's time is over"
+        except values.NotPlain:
+            code, message = "failed", "the answer is larger than an answer may be, or no plain data"
+        except asyncio.CancelledError:
+            # It may have happened by now: the record says that nobody waited for the end.
+            cancelled = True
+            code = self._why.value
+        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's; its words may name things of the host
+            code, message = "failed", f"the capability failed ({type(error).__name__})"
+        micros = (time.monotonic_ns() - began) // 1000
+        try:
+            self._trail.done(
+                number, intent, code=code, micros=micros, bytes_in=context.bytes_in, bytes_out=context.bytes_out
+            )
+        except BackendError:
+            code, message, value = "failed", "how the call ended could not be recorded", b""
+        if cancelled and self._why is DenialCode.CANCELLED:
+            return
+        self._answer(Answer(id, value, code, message[:_TEXT]))
+
+    def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
+        self._note(intent, code)
+        self._fail(id, intent, code.value, message)
+
+    def _fail(self, id: int, intent: Intent, code: str, message: str) -> None:
+        try:
+            self._trail.refused(intent, code=code)
+        except BackendError:
+            pass  # nothing has happened that would go unrecorded
+        self._answer(Answer(id, code=code, message=message[:_TEXT]))
+
+    def _note(self, intent: Intent, code: DenialCode) -> None:
+        key = (intent.capability, intent.operation, intent.target, code)
+        with self._lock:
+            row = self._rows.get(key)
+            if row is not None:
+                self._rows[key] = msgspec.structs.replace(row, count=row.count + 1)
+            elif len(self._rows) < _ROWS:
+                self._rows[key] = Denial(
+                    capability=intent.capability,
+                    operation=intent.operation,
+                    target=intent.target,
+                    code=code,
+                    layer="broker",
+                    at=time.monotonic() - self._began,
+                )
+            else:
+                self._rows_dropped += 1
+
+    def _answer(self, answer: Answer) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._answers.append(answer)
+            os.eventfd_write(self._bell, 1)
+
+
+def _described(kind: str, operation: Operation) -> Granted:
+    fields = msgspec.structs.fields(operation.arguments)
+    return Granted(
+        capability=kind,
+        operation=operation.name,
+        parameters=tuple((field.name, not field.required) for field in fields),
+        summary=operation.summary,
+    )

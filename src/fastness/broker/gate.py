@@ -1,0 +1,90 @@
+"""
+The decision: may this call of this run happen now?
+
+It is made for each call anew and in one place.  What a run may do at most was fixed in its policy before it began;
+nothing is ever added to it, and a revocation takes away what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from fastness.capability import Adapter, Operation, Scope, Spec
+from fastness.runs import DenialCode
+
+__all__ = ["Allowed", "Gate", "Refused"]
+
+
+class Allowed(msgspec.Struct, frozen=True):
+    """What a call that may happen is done with."""
+
+    operation: Operation
+    scope: Scope
+    adapter: Adapter
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why a call may not happen."""
+
+    code: DenialCode
+
+
+class Gate:
+    """
+    The decisions of one run.
+
+    ``scopes`` are what its policy allows, by kind; ``revision`` gives the revision of the grant as it is now, in this
+    process or another, and the run lives as long as that is ``made_at``.  ``expires`` is seconds since 1970, or None.
+    """
+
+    def __init__(
+        self,
+        scopes: Mapping[str, Scope],
+        specs: Mapping[str, Spec],
+        adapters: Mapping[str, Adapter],
+        *,
+        made_at: int = 0,
+        revision: Callable[[], int] | None = None,
+        expires: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._known = {kind for kind in scopes if kind in specs}
+        self._table: dict[tuple[str, str], Allowed | Refused] = {}
+        for kind in self._known:
+            adapter = adapters.get(kind)
+            for operation in specs[kind].operations:
+                found: Allowed | Refused = Refused(DenialCode.NO_ADAPTER)
+                if adapter is not None:
+                    found = Allowed(operation, scopes[kind], adapter)
+                self._table[kind, operation.name] = found
+        self._made_at = made_at
+        self._revision = revision
+        self._expires = expires
+        self._clock = clock
+
+    def operations(self) -> list[tuple[str, Operation]]:
+        """What may be called, by kind: the rest is absent from a guest's ctx."""
+        found = ((kind, entry) for (kind, _), entry in self._table.items())
+        return [(kind, entry.operation) for kind, entry in found if isinstance(entry, Allowed)]
+
+    def decide(self, capability: str, operation: str) -> Allowed | Refused:
+        """Whether this may happen, as things are while this is called."""
+        entry = self._table.get((capability, operation))
+        if entry is None:
+            known = capability in self._known
+            return Refused(DenialCode.UNSUPPORTED if known else DenialCode.NOT_GRANTED)
+        if self._revision is not None and self._revision() != self._made_at:
+            return Refused(DenialCode.REVOKED)
+        if self._expires is not None and self._clock() >= self._expires:
+            return Refused(DenialCode.EXPIRED)
+        return entry
+
+
+def arguments_of(operation: Operation, plain: Any) -> Any:
+    """The decoded arguments of a call.  Raises ``msgspec.ValidationError`` that names the place; nothing is coerced."""
+    # Bytes come as bytes: a text in their place would be taken for base64.
+    return msgspec.convert(plain, operation.arguments, strict=True, builtin_types=(bytes,))

@@ -1,0 +1,48 @@
+"""
+What the broker writes down of each call, and where.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Intent", "Trail"]
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What is about to happen, or was refused: never a payload, a credential or a URL's query.
+
+    ``leaves`` says that the effect leaves this machine or spends money, so that the record must be on disk before it.
+    """
+
+    run: str
+    plugin: str
+    owner: str
+    capability: str
+    operation: str
+    target: str
+    leaves: bool = False
+
+
+class Trail(Protocol):
+    """An audit trail.  Any thread may use it."""
+
+    def intend(self, intent: Intent) -> int:
+        """
+        Record that this is about to happen, and return the record's number.
+
+        It is committed when this returns, and on disk where the effect ``leaves``.  Raises BackendError: then it must
+        not happen.
+        """
+        ...
+
+    def done(self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int) -> None:
+        """Record how what record ``number`` announced has ended; ``code`` is empty where it went well."""
+        ...
+
+    def refused(self, intent: Intent, *, code: str) -> None:
+        """Record that this was refused, and did not happen."""
+        ...

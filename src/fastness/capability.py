@@ -1,0 +1,112 @@
+"""
+What a capability is, as frozen data: what may be asked for, what one call takes, and the contract of who does the work.
+
+A capability is one file in :mod:`fastness.capabilities`: a :class:`Spec`, which says what there is, and an
+:class:`Adapter`, which does it.  Neither decides whether a call is allowed beyond its own scope: plugins, owners,
+revisions and budgets of calls are the broker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from fastness.limits import Limits
+
+__all__ = ["Adapter", "CallContext", "Operation", "Scope", "Spec"]
+
+
+class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
+    """
+    How far a capability reaches.  Each kind has a subclass of its own, tagged with the kind's name.
+
+    Every field has a default, and the scope of all defaults allows the least.  An empty list allows nothing.
+    """
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One thing that a capability does.
+
+    ``arguments`` is a frozen ``msgspec.Struct`` that refuses unknown fields: what a guest sends is decoded into it, so
+    it bounds every length.  ``target`` names what a call acts on for the audit trail: never a payload, a credential or
+    a URL's query.  ``leaves`` says whether the effect leaves this machine or spends money: then the record of the
+    intent is on disk before it happens.  ``summary`` is one line for whoever writes a plugin.
+    """
+
+    name: str
+    arguments: type[msgspec.Struct]
+    target: Callable[[Any], str]
+    summary: str
+    leaves: bool = False
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What a kind of capability is.
+
+    ``scope`` is its :class:`Scope` subclass.  ``meet(asked, allowed)`` is the widest scope within both, or None where
+    that is nothing.  ``exceeds(asked, allowed)`` lists in words what the first has beyond the second, for the diff that
+    an owner is shown.  ``risk`` says in plain words, for somebody who has never read this, what a scope lets a plugin
+    do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.
+    """
+
+    kind: str
+    scope: type[Scope]
+    operations: tuple[Operation, ...]
+    meet: Callable[[Any, Any], Scope | None]
+    exceeds: Callable[[Any, Any], list[str]]
+    risk: Callable[[Any], str]
+    enforced: tuple[str, ...]
+
+    def operation(self, name: str) -> Operation | None:
+        """The operation of this name, or None."""
+        return next((one for one in self.operations if one.name == name), None)
+
+
+class CallContext(msgspec.Struct, kw_only=True):
+    """
+    On whose behalf a call is made, as the host knows it: nothing here comes from the guest.
+
+    ``scope`` is what the policy allows; ``deadline`` is the ``time.monotonic()`` by which an answer is of use.
+    ``spent`` counts what the run has used of the adapter's own budgets so far, by name; it is shared by all calls of a
+    run.  ``limits`` are the policy's, for the adapters whose budgets are among them.  ``before``, where it is set, is
+    called with a target before an effect on another one than the call's own, such as where a redirect leads: it records
+    the intent, and what it raises ends the call.
+    """
+
+    plugin: str
+    owner: str
+    run: str
+    scope: Any
+    deadline: float
+    spent: dict[str, int] = {}
+    bytes_in: int = 0
+    bytes_out: int = 0
+    limits: Limits = Limits()
+    before: Callable[[str], None] | None = None
+
+
+class Adapter(Protocol):
+    """
+    Does the work of one kind.
+
+    ``call`` gets an operation's name and its decoded arguments and returns plain data (None, bool, int, float, str,
+    bytes, list, dict with str keys).  It raises :class:`fastness.errors.Denied` with a closed code where the scope
+    refuses, :class:`fastness.errors.QuotaExceeded` where a budget is used up, and
+    :class:`fastness.errors.AdapterError` with a text fit for a guest where the work failed: none of them names a path
+    or an address of the host.  It sets ``bytes_in`` (to the guest) and ``bytes_out`` (from the guest) of the context.
+    It may be cancelled at every await, and then leaves nothing half done that a reader could see.
+    """
+
+    spec: Spec
+
+    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        """Do it; see the class."""
+        ...
+
+    async def aclose(self) -> None:
+        """End what the adapter holds.  Idempotent."""
+        ...

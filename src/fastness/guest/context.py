@@ -1,0 +1,387 @@
+"""
+What code inside a Python guest finds as ``ctx``: functions that ask the host, and nothing for what was not granted.
+
+Its text is executed in the guest as a module called ``_fastness_context``.  Nothing here is a wall: whoever runs in the
+guest may write to the channel itself, and the host judges what arrives, not who sent it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+
+import _fastness_encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any, Protocol
+
+    class Wire(Protocol):
+        """The channel; both may block.  ``receive`` gives a frame's kind, head and blob, to one thread at a time."""
+
+        def send(self, kind: int, head: dict[str, object], blob: bytes) -> None: ...
+
+        def receive(self) -> tuple[int, dict[str, Any], bytes]: ...
+
+        def fileno(self) -> int: ...
+
+
+_REPLY, _FAULT = 0x04, 0x05
+_CALL, _DROP, _LOG = 0x43, 0x44, 0x45
+_ARGUMENTS_CAP = (4 << 20) - 4096
+_DEPTH = 200
+_IN_FLIGHT = 16
+_LEVELS = ("debug", "info", "warning", "error")
+#: Operations of this name stand on ctx itself.
+TOP = "ctx"
+
+
+class Refused(Exception):
+    """The host did not do what was asked: ``code`` says why in a word, ``message`` in words."""
+
+    def __init__(self, code: str, message: str = "", what: str = "") -> None:
+        super().__init__(f"{what}: {code}" + (f": {message}" if message else ""))
+        self.code = code
+        self.message = message
+
+
+class Calls:
+    """Calls to the host and their answers, ``most`` at once without an answer.  Any thread may make them."""
+
+    def __init__(self, wire: Wire, most: int = _IN_FLIGHT) -> None:
+        self._wire = wire
+        self._most = most
+        self._last = 0
+        self._answers: dict[int, tuple[int, dict[str, Any], bytes]] = {}
+        self._wanted: dict[int, Callable[[], None] | None] = {}
+        self._state = threading.Condition(threading.Lock())
+        self._sending = threading.Lock()
+        self._reading = False
+
+    def begin(self, capability: str, operation: str, arguments: dict[str, object]) -> int:
+        """Send a call; its number.  Raises TypeError that names the place of what is no plain data."""
+        data = _fastness_encode.encode(arguments, _ARGUMENTS_CAP)
+        if data is None:
+            raise TypeError(_offending(arguments))
+        self._make_room()
+        with self._sending:
+            self._last += 1
+            number = self._last
+            with self._state:
+                self._wanted[number] = None
+            self._wire.send(_CALL, {"id": number, "capability": capability, "operation": operation}, data)
+        return number
+
+    def _make_room(self) -> None:
+        """The host stops reading past its own count; so answers are taken in first, and kept for whoever waits."""
+        heard = False
+        while True:
+            with self._state:
+                if len(self._wanted) - len(self._answers) < self._most:
+                    break
+                if self._reading:
+                    self._state.wait()
+                    continue
+                self._reading = True
+            self._listen()
+            heard = True
+        if heard:
+            for loop, waiters in list(_waiters.items()):
+                if waiters:
+                    loop.call_soon_threadsafe(_wake, waiters)
+
+    def wait(self, number: int, what: str) -> object:
+        """The answer to a call.  Raises Refused."""
+        try:
+            while True:
+                with self._state:
+                    if number in self._answers:
+                        kind, head, blob = self._answers.pop(number)
+                        self._wanted.pop(number, None)
+                        break
+                    if self._reading:
+                        # Another thread listens for all.
+                        self._state.wait()
+                        continue
+                    self._reading = True
+                self._listen()
+        except BaseException:
+            self.drop(number)
+            raise
+        return _value(kind, head, blob, what)
+
+    def is_there(self, number: int) -> bool:
+        """Whether the answer has come."""
+        with self._state:
+            return number in self._answers
+
+    def listen(self) -> None:
+        """Take in one frame, where nobody else does."""
+        with self._state:
+            if self._reading:
+                return
+            self._reading = True
+        self._listen()
+
+    def _listen(self) -> None:
+        try:
+            kind, head, blob = self._wire.receive()
+        finally:
+            with self._state:
+                self._reading = False
+                self._state.notify_all()
+        if kind in (_REPLY, _FAULT):
+            with self._state:
+                # Whoever gave up has said so, and the two may have crossed.
+                if head.get("id") in self._wanted:
+                    self._answers[head["id"]] = (kind, head, blob)
+                self._state.notify_all()
+
+    def drop(self, number: int) -> None:
+        """Nobody waits for this answer any more."""
+        with self._sending, self._state:
+            answered = number in self._answers
+            self._answers.pop(number, None)
+            known = self._wanted.pop(number, 0) is None
+            if known and not answered:
+                self._wire.send(_DROP, {"id": number}, b"")
+
+    def log(self, level: str, text: str) -> None:
+        """A line for the run's log."""
+        if level not in _LEVELS:
+            raise ValueError(f"a level is one of {', '.join(_LEVELS)}")
+        with self._sending:
+            self._wire.send(_LOG, {"level": level, "text": str(text)[:4096]}, b"")
+
+    def fileno(self) -> int:
+        """The channel's descriptor."""
+        return self._wire.fileno()
+
+
+class Pending:
+    """A call under way in an event loop, for ``await``.  One that nobody waits for is made all the same."""
+
+    def __init__(self, calls: Calls, number: int, what: str) -> None:
+        self._calls = calls
+        self._number = number
+        self._what = what
+
+    def __await__(self) -> Generator[Any, None, object]:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        calls, number = self._calls, self._number
+        waiters = _waiters.setdefault(loop, set())
+        try:
+            while not calls.is_there(number):
+                try:
+                    if not waiters:
+                        loop.add_reader(calls.fileno(), _heard, loop, calls)
+                except NotImplementedError:
+                    # A loop that watches no descriptors, as in WebAssembly: nothing else could go on meanwhile.
+                    calls.listen()
+                    continue
+                woken = loop.create_future()
+                waiters.add(woken)
+                try:
+                    yield from woken
+                finally:
+                    waiters.discard(woken)
+                    if not waiters:
+                        loop.remove_reader(calls.fileno())
+        except BaseException:
+            calls.drop(number)
+            raise
+        return calls.wait(number, self._what)
+
+
+_waiters: dict[Any, set[Any]] = {}
+
+
+def _heard(loop: Any, calls: Calls) -> None:
+    calls.listen()
+    _wake(_waiters.get(loop, ()))
+
+
+def _wake(waiters: Any) -> None:
+    for woken in list(waiters):
+        if not woken.done():
+            woken.set_result(None)
+
+
+def _in_loop() -> bool:
+    import sys
+
+    # Without it nothing runs in a loop, and to import it takes long.
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class Context:
+    """What the run was granted.  What it was not granted is not here."""
+
+    Refused = Refused
+
+    def __repr__(self) -> str:
+        return f"<ctx: {', '.join(name for name in vars(self)) or 'nothing is granted'}>"
+
+
+class Capability:
+    """One kind of power, with a function for each thing that may be done."""
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(vars(self))}>"
+
+
+def make(granted: list[dict[str, Any]], calls: Calls) -> Context:
+    """The ctx of a run."""
+    context = Context()
+    context.log = calls.log  # type: ignore[attr-defined]  # attributes are what is granted
+    for one in granted:
+        function = _function(one, calls)
+        if one["capability"] == TOP:
+            setattr(context, one["operation"], function)
+            continue
+        holder = getattr(context, one["capability"], None)
+        if holder is None:
+            holder = Capability()
+            setattr(context, one["capability"], holder)
+        setattr(holder, one["operation"], function)
+    return context
+
+
+def functions(granted: list[dict[str, Any]], calls: Calls, capability: str) -> dict[str, Callable[..., object]]:
+    """The functions of one capability by their names, as names of a program."""
+    return {one["operation"]: _function(one, calls) for one in granted if one["capability"] == capability}
+
+
+_entered: list[tuple[Context, dict[str, Any]]] = []
+
+
+def enter(told: dict[str, Any], wire: Callable[[], Wire], space: dict[str, object]) -> Callable[[], object] | None:
+    """
+    What an invoke tells of the ctx: ``space`` gets ``ctx`` and the host's functions, once in the life of a guest.
+
+    Returns what is to be run in place of a program, where the invoke asks for a plugin's method.
+    """
+    if not _entered:
+        granted = told["granted"]
+        calls = Calls(wire(), told.get("in_flight") or _IN_FLIGHT)
+        names: dict[str, Any] = {"ctx": make(granted, calls)}
+        for capability in told.get("functions", ()):
+            names.update(functions(granted, calls, capability))
+        _entered.append((names["ctx"], names))
+        space.update(names)
+    plugin = told.get("plugin")
+    return None if plugin is None else lambda: run(_entered[0][0], plugin)
+
+
+def run(context: Context, plugin: dict[str, Any]) -> object:
+    """What a plugin's method returns.  Raises what it raises, and AttributeError where there is none."""
+    import sys
+
+    __import__(plugin["module"])
+    method = getattr(sys.modules[plugin["module"]], plugin["method"])
+    value = method(context, **_restore(plugin["arguments"]))
+    if not hasattr(value, "__await__"):
+        return value
+    import asyncio
+
+    async def outcome() -> object:
+        return await value
+
+    return asyncio.run(outcome())
+
+
+def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
+    capability, operation = one["capability"], one["operation"]
+    names = [name for name, _ in one["parameters"]]
+    required = [name for name, may_be_left_out in one["parameters"] if not may_be_left_out]
+    what = operation if capability == TOP else f"{capability}.{operation}"
+
+    def call(*values: object, **named: object) -> object:
+        if len(values) > len(names):
+            raise TypeError(f"{what}() takes {len(names)} arguments, and {len(values)} were given")
+        arguments = dict(zip(names, values, strict=False))
+        for name, value in named.items():
+            if name not in names:
+                raise TypeError(f"{what}() has no argument {name!r}; it has {', '.join(names) or 'none'}")
+            if name in arguments:
+                raise TypeError(f"{what}() got {name!r} twice")
+            arguments[name] = value
+        missing = [name for name in required if name not in arguments]
+        if missing:
+            raise TypeError(f"{what}() is missing {', '.join(missing)}")
+        number = calls.begin(capability, operation, arguments)
+        return Pending(calls, number, what) if _in_loop() else calls.wait(number, what)
+
+    call.__name__ = operation
+    call.__qualname__ = what
+    call.__doc__ = "\n\n".join(text for text in (one.get("signature"), one.get("summary")) if text) or None
+    return call
+
+
+def _value(kind: int, head: dict[str, Any], blob: bytes, what: str) -> object:
+    if kind == _FAULT:
+        raise Refused(str(head.get("code")), str(head.get("message", "")), what)
+    return _restore(json.loads(blob)) if blob else None
+
+
+def _restore(tree: object) -> object:
+    """Tagged JSON as plain data; the host is who wrote it."""
+    if type(tree) is list:
+        return [_restore(item) for item in tree]
+    if type(tree) is not dict:
+        return tree
+    tag = tree.get("$")
+    if tag is None or len(tree) != 1:
+        return {key: _restore(item) for key, item in tree.items()}
+    kind, *body = tag
+    if kind == "float":
+        return float(body[0])
+    if kind == "int":
+        return int(body[0], 16)
+    if kind == "bytes":
+        return base64.b64decode(body[0])
+    if kind == "str":
+        return base64.b64decode(body[0]).decode("utf-8", "surrogatepass")
+    return {_restore(key): _restore(item) for key, item in zip(body[::2], body[1::2], strict=True)}
+
+
+def _offending(arguments: dict[str, object]) -> str:
+    found = _find(arguments, "", 0)
+    if found is None:
+        return "the arguments are too large, or nested too deep"
+    path, kind = found
+    return f"{path.lstrip('.')} is {kind}, which cannot be given to the host: only plain data can"
+
+
+def _find(value: Any, path: str, depth: int) -> tuple[str, str] | None:
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str, bytes):
+        return None
+    if depth >= _DEPTH:
+        return path, "nested too deep"
+    if kind in (list, tuple):
+        for index, item in enumerate(value):
+            found = _find(item, f"{path}[{index}]", depth + 1)
+            if found:
+                return found
+        return None
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                return path, f"a dict with a key of type {type(key).__name__}"
+            found = _find(item, f"{path}.{key}", depth + 1)
+            if found:
+                return found
+        return None
+    return path, f"of type {kind.__name__}"
