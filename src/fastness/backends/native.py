@@ -16,6 +16,7 @@ from typing import Any
 from fastness.backends import native_gaps, native_limits, native_met, native_report, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
+from fastness.backends.calling import close_calls
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.native_families import Families
 from fastness.backends.native_family import Family
@@ -26,6 +27,7 @@ from fastness.backends.native_slots import in_words
 from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
 from fastness.backends.telling import CallbackRaised
+from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError
 from fastness.runner.collect import Collected, collect
 from fastness.runs import OutcomeKind, RunRequest
@@ -76,6 +78,11 @@ class NativeBackend(Backend):
         self.cancels = 0
         self._closed = False
 
+    @property
+    def waiting(self) -> Waiting:
+        """How its sandbox waits."""
+        return self._waiting
+
     async def probe(self, *, afresh: bool = False) -> Probe:
         """Run the proofs of :mod:`fastness.backends.native_probe`, or take them from this boot's record."""
         from fastness.backends import native_probe
@@ -108,12 +115,16 @@ class NativeBackend(Backend):
         """Where the control groups of guests are, or why there are none."""
         return in_words() if self._groups else "not used"
 
-    async def _guest(self, request: RunRequest, staged: Staged | None) -> tuple[Guest, Family]:
-        """A guest with the request's limits, for a session where there is no ``staged``, and its family, held."""
-        family = await self.family(request)
-        return await self._take(family, request, staged), family
+    async def _guest(self, request: RunRequest, staged: Staged | None, *, tell: bool = True) -> tuple[Guest, Family]:
+        """
+        A guest with the request's limits, for a session where there is no ``staged``, and its family, held.
 
-    async def _take(self, family: Family, request: RunRequest, staged: Staged | None) -> Guest:
+        With ``tell`` it may have been given its work already.
+        """
+        family = await self.family(request)
+        return await self._take(family, request, staged, tell), family
+
+    async def _take(self, family: Family, request: RunRequest, staged: Staged | None, tell: bool) -> Guest:
         """
         A guest with the request's limits, for a family that is held; :meth:`done` gives back what this takes.
 
@@ -124,7 +135,7 @@ class NativeBackend(Backend):
                 self._slots = self._waiting.slots(self._limit)
             await self._slots.acquire()
             try:
-                return await self._living(family, request, staged)
+                return await self._living(family, request, staged, tell)
             except BaseException:
                 self._slots.release()
                 raise
@@ -132,7 +143,7 @@ class NativeBackend(Backend):
             self.let_go(family)
             raise
 
-    async def _living(self, family: Family, request: RunRequest, staged: Staged | None) -> Guest:
+    async def _living(self, family: Family, request: RunRequest, staged: Staged | None, tell: bool) -> Guest:
         session = staged is None
         key = self.key(request, session=session)
 
@@ -140,7 +151,7 @@ class NativeBackend(Backend):
             if request.limits.fds < native_limits.FDS_AT_BIRTH:
                 return
             native_limits.bound(self.tier, guest, request, session=session)
-            if staged is not None and not self._closed and self._fill_small(guest, staged):
+            if tell and staged is not None and not self._closed and self._fill_small(guest, staged):
                 self._tell_early(guest, request)
 
         for _ in range(_TRIES):
@@ -181,17 +192,25 @@ class NativeBackend(Backend):
 
     # running
 
-    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """One request in a guest of its own."""
-        native_work.check(request)
+        if calls is None:
+            return await self._run(request, staged, sink)
+        try:
+            return await self._run(request, staged, sink, calls)
+        finally:
+            await close_calls(calls, self._waiting)
+
+    async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
+        native_work.check(request, calls)
         began, cancels = time.monotonic(), self.cancels
         with self._waiting.limit(left(request, began)):
-            guest, family = await self._guest(request, staged)
+            guest, family = await self._guest(request, staged, tell=calls is None)
         try:
             whole, request = request, until(request, began)
             if guest.box.early is None:
                 await self.fill(guest, staged)
-            talk = Talk(guest.box, request, sink)
+            talk = Talk(guest.box, request, sink, calls)
             queued = time.monotonic() - began
             report = await self.talk(guest, talk, request, staged, "run", 0, queued=queued, cancels=cancels)
             said = told(report, whole, request)
@@ -227,7 +246,8 @@ class NativeBackend(Backend):
             assert box.early is not None
             head, code = box.early
         else:
-            head, code = native_work.invoke(guest, request, operation, session)
+            context = talk.calling.context() if talk.calling is not None else b""
+            head, code = native_work.invoke(guest, request, operation, session, context)
             stdin = native_work.memory_file(request.stdin) if request.stdin else -1
         talk.bystander = guest.zygote
         if self.tier is Tier.CONFINED:
@@ -325,13 +345,17 @@ class NativeBackend(Backend):
 
     # sessions, and ahead
 
-    async def open_session(self, request: RunRequest) -> BackendSession:
+    async def open_session(self, request: RunRequest, calls: Calls | None = None) -> BackendSession:
         """A guest that keeps its state."""
-        native_work.check(request)
-        if request.runtime != "python":
-            raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
-        guest, family = await self._guest(request, None)
-        return NativeSession(self, family, guest, request)
+        try:
+            native_work.check(request, calls)
+            if request.runtime != "python":
+                raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
+            guest, family = await self._guest(request, None)
+        except BaseException:
+            await close_calls(calls, self._waiting)
+            raise
+        return NativeSession(self, family, guest, request, calls)
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` guests waiting."""

@@ -110,7 +110,12 @@ def _standard_library() -> list[str]:
 def sources() -> dict[str, str]:
     """The texts that run inside guests."""
     folder = importlib.resources.files("fastness.guest")
-    names = {"_fastness_encode": "encode.py", "_fastness": "boot.py", "_fastness_native": "native.py"}
+    names = {
+        "_fastness_encode": "encode.py",
+        "_fastness_context": "context.py",
+        "_fastness": "boot.py",
+        "_fastness_native": "native.py",
+    }
     return {name: folder.joinpath(file).read_text("utf-8") for name, file in names.items()}
 
 

@@ -60,7 +60,8 @@ def report(
     dropped = gathered.out.dropped + gathered.err.dropped
     kept = session and talk.result is not None and talk.reason is None
     out, err = gathered.out.bytes(), gathered.err.bytes()
-    denials = (*map(denial, records), *collected.denials, *claimed(claims))
+    refused, refused_dropped = talk.calling.denials() if talk.calling is not None else ((), 0)
+    denials = (*map(denial, records), *refused, *collected.denials, *claimed(claims))
     more = max(0, len(denials) - _DENIALS_MAX)
     return Report(
         outcome=Outcome(kind, detail[:2000], number, dropped),
@@ -81,7 +82,11 @@ def report(
             stderr_bytes=talk.written["stderr"],
             file_bytes=collected.total_bytes,
             files=collected.total_files,
-            denials_dropped=more + collected.refused_dropped + (answer.claims_dropped if answer is not None else 0),
+            calls=talk.calling.made if talk.calling is not None else 0,
+            denials_dropped=more
+            + refused_dropped
+            + collected.refused_dropped
+            + (answer.claims_dropped if answer is not None else 0),
         ),
         layers=layers,
         state="none" if not session else "kept" if kept else "lost",

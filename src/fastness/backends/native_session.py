@@ -10,11 +10,13 @@ import msgspec
 
 from fastness.backends.base import BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
+from fastness.backends.calling import close_calls
 from fastness.backends.native_family import Family
 from fastness.backends.native_guest import Guest
 from fastness.backends.native_talk import Talk
 from fastness.backends.session_turn import CLOSED, Turn
 from fastness.backends.telling import CallbackRaised
+from fastness.brokered import Calls
 from fastness.errors import StagingError
 from fastness.runner.entries import Entry
 from fastness.runner.staging import DOES_NOT_FIT
@@ -30,8 +32,11 @@ _LOST = "an earlier run lost the session's state"
 class NativeSession(BackendSession):
     """A guest that nothing else uses, for several executes."""
 
-    def __init__(self, backend: NativeBackend, family: Family, guest: Guest, request: RunRequest) -> None:
+    def __init__(
+        self, backend: NativeBackend, family: Family, guest: Guest, request: RunRequest, calls: Calls | None
+    ) -> None:
         self._backend = backend
+        self._calls = calls
         self._family = family
         self._guest = guest
         self._turn = Turn()
@@ -67,7 +72,7 @@ class NativeSession(BackendSession):
             return Report(outcome=Outcome(self._kind, f"{self._lost}; open a new session"), state="lost")
         backend, guest = self._backend, self._guest
         self._check_room(request, staged)
-        talk = self._talk = Talk(guest.box, request, sink)
+        talk = self._talk = Talk(guest.box, request, sink, self._calls)
         if self._turn.closed:
             talk.end(OutcomeKind.CANCELLED, CLOSED)
         await backend.fill(guest, staged)
@@ -131,6 +136,7 @@ class NativeSession(BackendSession):
             self._give_back()
         elif (talk := self._talk) is not None:
             talk.end(OutcomeKind.CANCELLED, CLOSED)
+        await close_calls(self._calls, self._backend.waiting)
 
     def _give_back(self) -> None:
         self._backend.let_be(self._look)

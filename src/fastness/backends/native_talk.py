@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from fastness.backends.base import Sink
 from fastness.backends.box import Box, BoxLost
+from fastness.backends.calling import Calling
 from fastness.backends.telling import CallbackRaised, Gathered
 from fastness.errors import GuestProtocolError
 from fastness.runs import OutcomeKind, RunRequest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastness.backends.zygote_process import ZygoteProcess
+    from fastness.brokered import Calls
 
 _CHUNK = 1 << 16
 #: The most that a pipe can be made to hold by its user.
@@ -39,6 +41,8 @@ _CLOSING_S = 0.2
 _CPUS = os.cpu_count() or 1
 #: Pieces of late output that are held before the caller is told of them.
 _UNTOLD = 16
+#: Bytes of answers that a guest may leave unread before nothing more is heard of it.
+_UNREAD = 1 << 20
 #: Bytes of claims that are kept.
 _CLAIMS_CAP = 1 << 15
 
@@ -53,8 +57,13 @@ class Talk:
     :meth:`cancel`.
     """
 
-    def __init__(self, box: Box, request: RunRequest, sink: Sink | None) -> None:
+    def __init__(self, box: Box, request: RunRequest, sink: Sink | None, calls: Calls | None = None) -> None:
         self.box = box
+        self.calling: Calling | None = None
+        if calls is not None:
+            box.session.calls_in_flight = request.limits.calls_in_flight
+            self.calling = Calling(calls, box.session, request, sink)
+        self._interest = select.EPOLLIN
         self.request = request
         self.sink = sink
         self.gathered = Gathered(request)
@@ -125,6 +134,9 @@ class Talk:
         try:
             for fd in (box.talk.fileno(), box.out, box.err, box.process):
                 waiter.register(fd, select.EPOLLIN)
+            self._interest = select.EPOLLIN
+            if self.calling is not None:
+                waiter.register(self.calling.fileno(), select.EPOLLIN)
             if self.bystander is not None:
                 # Of all runs that wait, one is woken.
                 with contextlib.suppress(OSError, ValueError):  # any thread may have ended the zygote
@@ -151,6 +163,9 @@ class Talk:
             raise
         finally:
             waiter.close()
+            if self.calling is not None:
+                self.calling.abandon()
+                box.recall()
             self._account()
 
     async def _send(self, head: m.Invoke, blob: bytes, fds: tuple[int, ...]) -> None:
@@ -186,6 +201,9 @@ class Talk:
                 self._next_look = time.monotonic() + _WATCH_S
                 self._look(grace_s)
             ready = {fd for fd, _ in events}
+            if box.session.paused and any(fd == talk and what & select.EPOLLHUP for fd, what in events):
+                # Nothing more is taken from it, and it can be given nothing.
+                raise BoxLost("the guest has ended")
             for name, fd in (("stdout", box.out), ("stderr", box.err)):
                 if fd in ready and not self._read(name, fd):
                     waiter.unregister(fd)
@@ -193,14 +211,34 @@ class Talk:
                 with contextlib.suppress(OSError):
                     # It may have been closed by now, and with that it is off the list.
                     waiter.unregister(heard)
-            if more or talk in ready or process in ready:
+            answered = self.calling is not None and self._answer(waiter)
+            if more or answered or talk in ready or process in ready:
                 # What a guest said before it ended is still in the socket and the pipes.
                 more = self._hear()
             if process in ready and more is False:
                 raise BoxLost("the guest has ended")
 
+    def _answer(self, waiter: select.epoll) -> bool:
+        """Give the guest what answers there are; True where it may be heard again, after a time in which it was not."""
+        assert self.calling is not None
+        box = self.box
+        for frame in self.calling.answers():
+            box.post(frame)
+        box.deliver()
+        interest = 0 if box.session.paused or box.undelivered > _UNREAD else select.EPOLLIN
+        wanted = interest | (select.EPOLLOUT if box.undelivered else 0)
+        if wanted == self._interest:
+            return False
+        resumed = bool(interest) and not self._interest & select.EPOLLIN
+        self._interest = wanted
+        waiter.modify(box.talk.fileno(), wanted)
+        return resumed
+
     def _hear(self) -> bool | None:
         """Take some of what has come; None after the last message of the invoke, True where there may be more."""
+        if self.box.undelivered > _UNREAD:
+            # It does not take the answers to what it asked: nothing more is asked until it does.
+            return False
         for _ in range(_MESSAGES):
             found = self.box.next_message()
             if found is None:
@@ -221,6 +259,11 @@ class Talk:
             if self._events > _EVENTS_MAX:
                 raise GuestProtocolError(f"more than {_EVENTS_MAX} claims in one invoke")
             self.claims += blob[: _CLAIMS_CAP - len(self.claims)]
+            return False
+        if self.calling is not None and isinstance(message, (m.Call, m.Drop, m.Log)):
+            self.calling.take(message, blob)
+            if self.calling.over:
+                self.end(OutcomeKind.CALL_LIMIT, f"more than {self.request.limits.calls} calls of the host")
             return False
         raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
 

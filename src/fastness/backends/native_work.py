@@ -11,13 +11,14 @@ import msgspec
 from fastness.backends import native_config
 from fastness.backends.base import Staged
 from fastness.backends.native_guest import Guest
+from fastness.brokered import Calls
 from fastness.errors import ConfigurationError
 from fastness.runner import filling
 from fastness.runs import RunRequest
 from fastness.wire import messages as m
 
 
-def check(request: RunRequest) -> None:
+def check(request: RunRequest, calls: Calls | None = None) -> None:
     """Refuse what only other tiers can do.  Raises ConfigurationError."""
     if request.time is not None:
         raise ConfigurationError("time", request.time, "the tier wasm: a native guest's clock cannot be stopped")
@@ -25,6 +26,8 @@ def check(request: RunRequest) -> None:
         raise ConfigurationError("preopens", request.preopens, "the runtime wasi, which has preopened folders")
     if request.image is not None:
         raise ConfigurationError("image", request.image, "the tier container")
+    if calls is not None and request.runtime == "command":
+        raise ConfigurationError("runtime", "command", "python or javascript: a program gets no ctx")
 
 
 def fill(guest: Guest, staged: Staged) -> None:
@@ -35,14 +38,16 @@ def fill(guest: Guest, staged: Staged) -> None:
         filling.fill_files(staged.files, guest.box.work, uid=guest.uid, gid=guest.uid)
 
 
-def invoke(guest: Guest, request: RunRequest, operation: str, session: int) -> tuple[m.Invoke, bytes]:
-    """The head of an invoke and its blob."""
+def invoke(
+    guest: Guest, request: RunRequest, operation: str, session: int, context: bytes = b""
+) -> tuple[m.Invoke, bytes]:
+    """The head of an invoke and its blob; ``context`` is what the guest is told of its ctx."""
     code = (request.code or "").encode()
     if request.runtime == "command":
         assert request.command is not None
         code = encode_command(request.command)
         request = msgspec.structs.replace(request, env={**native_config.command_environment(), **request.env})
-    return invoke_head(guest.box.next_id(), request, operation, session, code), code
+    return invoke_head(guest.box.next_id(), request, operation, session, code, context), code + context
 
 
 def _write_all(fd: int, content: bytes) -> None:
@@ -66,7 +71,9 @@ def memory_file(content: bytes) -> int:
     return fd
 
 
-def invoke_head(invoke: int, request: RunRequest, operation: str, session: int, code: bytes) -> m.Invoke:
+def invoke_head(
+    invoke: int, request: RunRequest, operation: str, session: int, code: bytes, context: bytes = b""
+) -> m.Invoke:
     """The head of an invoke: what the guest's own code needs to know of a request."""
     environment = tuple(request.env.items())
     return m.Invoke(
@@ -74,6 +81,7 @@ def invoke_head(invoke: int, request: RunRequest, operation: str, session: int, 
         op=operation,  # type: ignore[arg-type]  # one of the literals, by the callers
         session=session,
         code_len=len(code),
+        context_len=len(context),
         args=request.args,
         env=environment,
         seed=request.seed,

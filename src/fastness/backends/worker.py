@@ -15,6 +15,7 @@ from functools import partial
 from fastness.backends import native_config, native_report, worker_process
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost, become_ready
+from fastness.backends.calling import close_calls
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_talk import Talk
@@ -24,6 +25,7 @@ from fastness.backends.telling import CallbackRaised
 from fastness.backends.worker_process import Worker
 from fastness.backends.worker_session import WorkerSession
 from fastness.backends.worker_stock import Kind, Stock
+from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError
 from fastness.limits import Limits
 from fastness.runner.collect import Collected, collect
@@ -63,6 +65,11 @@ class WorkerBackend(Backend):
         #: How often everything in progress was cancelled.
         self.cancels = 0
         self._closed = False
+
+    @property
+    def waiting(self) -> Waiting:
+        """How its sandbox waits."""
+        return self._waiting
 
     async def probe(self, *, afresh: bool = False) -> Probe:
         """Run the proofs of :mod:`fastness.backends.worker_probe`."""
@@ -136,8 +143,16 @@ class WorkerBackend(Backend):
         if request.preopens is not None:
             raise ConfigurationError("preopens", request.preopens, "the runtime wasi, which has preopened folders")
 
-    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """One request in a worker of its own."""
+        if calls is None:
+            return await self._run(request, staged, sink)
+        try:
+            return await self._run(request, staged, sink, calls)
+        finally:
+            await close_calls(calls, self._waiting)
+
+    async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         self._check(request)
         began, cancels = time.monotonic(), self.cancels
         kind = self._kind(request)
@@ -147,7 +162,7 @@ class WorkerBackend(Backend):
             worker_process.bound(worker, request.limits)
             await self.fill(worker, staged)
             whole, request = request, until(request, began)
-            talk = Talk(worker, request, sink)
+            talk = Talk(worker, request, sink, calls)
             report = await self.talk(talk, staged, 0, queued=time.monotonic() - began, cancels=cancels)
             said = told(report, whole, request)
             assert said is not None
@@ -185,8 +200,9 @@ class WorkerBackend(Backend):
                 raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
             if self.cancels != cancels:
                 talk.end(OutcomeKind.CANCELLED)
-            head = invoke_head(worker.next_id(), request, "execute" if session else "run", session, code)
-            await talk.run(head, code, (stdin,) if stdin >= 0 else (), grace)
+            context = talk.calling.context() if talk.calling is not None else b""
+            head = invoke_head(worker.next_id(), request, "execute" if session else "run", session, code, context)
+            await talk.run(head, code + context, (stdin,) if stdin >= 0 else (), grace)
         finally:
             self._talks.discard(talk)
             if stdin >= 0:
@@ -223,17 +239,21 @@ class WorkerBackend(Backend):
 
     # sessions, and ahead
 
-    async def open_session(self, request: RunRequest) -> BackendSession:
+    async def open_session(self, request: RunRequest, calls: Calls | None = None) -> BackendSession:
         """A worker that keeps its state."""
-        self._check(request)
-        kind = self._kind(request)
-        worker = await self._take(kind)
         try:
-            worker_process.bound(worker, request.limits, session=True)
+            self._check(request)
+            kind = self._kind(request)
+            worker = await self._take(kind)
+            try:
+                worker_process.bound(worker, request.limits, session=True)
+            except BaseException:
+                await self.done(worker, kind)
+                raise
         except BaseException:
-            await self.done(worker, kind)
+            await close_calls(calls, self._waiting)
             raise
-        return WorkerSession(self, worker, kind)
+        return WorkerSession(self, worker, kind, calls)
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` workers waiting, ready."""

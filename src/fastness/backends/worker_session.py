@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from fastness.backends import worker_process
 from fastness.backends.base import BackendSession, Report, Sink, Staged
+from fastness.backends.calling import close_calls
 from fastness.backends.native_talk import Talk
 from fastness.backends.session_turn import CLOSED, Turn
 from fastness.backends.telling import CallbackRaised
 from fastness.backends.worker_process import Worker
+from fastness.brokered import Calls
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 
 if TYPE_CHECKING:
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 class WorkerSession(BackendSession):
     """A worker that nothing else uses, for several executes."""
 
-    def __init__(self, backend: WorkerBackend, worker: Worker, kind: Kind) -> None:
+    def __init__(self, backend: WorkerBackend, worker: Worker, kind: Kind, calls: Calls | None) -> None:
         self._backend = backend
+        self._calls = calls
         self._worker = worker
         self._kind = kind
         self._turn = Turn()
@@ -40,7 +43,7 @@ class WorkerSession(BackendSession):
                     outcome=Outcome(OutcomeKind.CRASHED, "an earlier run lost the session's state; open a new session"),
                     state="lost",
                 )
-            talk = self._talk = Talk(self._worker, request, sink)
+            talk = self._talk = Talk(self._worker, request, sink, self._calls)
             if self._turn.closed:
                 talk.end(OutcomeKind.CANCELLED, CLOSED)
             worker_process.bound_time(self._worker, request.limits)
@@ -62,3 +65,4 @@ class WorkerSession(BackendSession):
             await self._backend.done(self._worker, self._kind)
         elif (talk := self._talk) is not None:
             talk.end(OutcomeKind.CANCELLED, CLOSED)
+        await close_calls(self._calls, self._backend.waiting)

@@ -23,6 +23,7 @@ import _fastness as boot
 
 _HEADER = struct.Struct(">BBHII")
 _START, _INVOKE = 1, 2
+_REPLY, _FAULT = 4, 5
 _HELLO, _READY, _EVENT, _RESULT = 0x41, 0x42, 0x46, 0x48
 #: Bytes of an answer; the host refuses a larger one, and a refusal says less than a value that is left out.
 _ANSWER_CAP = (4 << 20) - 4096
@@ -32,6 +33,14 @@ _request = [b""]
 _answers: list[bytes] = []
 _folder = ["/work"]
 _seeded: list[bool] = []
+_sending = threading.Lock()
+#: Frames that one thread has taken in for another: answers to calls, and whatever else the host says.
+_answered: list[tuple[int, dict[str, object], bytes]] = []
+_told: list[tuple[int, dict[str, object], bytes]] = []
+_frames = threading.Condition(threading.Lock())
+_reading: list[bool] = []
+#: Whether this guest has a ctx, so that other threads may listen too.
+_called: list[bool] = []
 
 
 def _frame(kind: int, head: dict[str, object], blob: bytes = b"") -> bytes:
@@ -40,7 +49,9 @@ def _frame(kind: int, head: dict[str, object], blob: bytes = b"") -> bytes:
 
 
 def _send(frames: bytes) -> None:
-    _talk[0].sendall(frames)
+    # Threads of a program may make calls while another one answers.
+    with _sending:
+        _talk[0].sendall(frames)
 
 
 def _receive_exactly(size: int, parts: list[bytes], fds: list[int] | None = None) -> None:
@@ -76,6 +87,39 @@ def _receive() -> tuple[int, dict[str, object], bytes]:
     return kind, head, b"".join(blob)
 
 
+def _next(kinds: list[tuple[int, dict[str, object], bytes]]) -> tuple[int, dict[str, object], bytes]:
+    """The next frame of one of the two kinds, whichever thread it is that reads it."""
+    while True:
+        with _frames:
+            while not kinds and _reading:
+                _frames.wait()
+            if kinds:
+                return kinds.pop(0)
+            _reading.append(True)
+        frame = None
+        try:
+            frame = _receive()
+        finally:
+            with _frames:
+                _reading.clear()
+                if frame is not None:
+                    (_answered if frame[0] in (_REPLY, _FAULT) else _told).append(frame)
+                _frames.notify_all()
+
+
+class _Wire:
+    """The channel as calls to the host use it."""
+
+    def send(self, kind: int, head: dict[str, object], blob: bytes) -> None:
+        _send(_frame(kind, head, blob))
+
+    def receive(self) -> tuple[int, dict[str, object], bytes]:
+        return _next(_answered)
+
+    def fileno(self) -> int:
+        return _talk[0].fileno()
+
+
 def _answer(fields: dict[str, object], value: bytes | None = None) -> None:
     text = json.dumps(fields).encode()
     if value is not None:
@@ -97,6 +141,7 @@ def prepare() -> None:
     boot._read_request = lambda: _request[0]
     boot._answer = _answer
     boot._finish = _finish
+    boot._wire = _Wire
     boot._patch_exits()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)
@@ -163,7 +208,8 @@ def serve(
     _send(hello + _frame(_READY, {"layers": layers, "gaps": gaps}))
     try:
         while True:
-            kind, head, blob = _receive()
+            # A thread that waits for an answer may be the one that listens.
+            kind, head, blob = _next(_told) if _called else _receive()
             if kind == _INVOKE:
                 _turn(head, blob)
     finally:
@@ -189,6 +235,10 @@ def _turn(head: dict[str, object], blob: bytes) -> None:
         _reseed(head["seed"])
     text = json.dumps(asked).encode() if asked else b""
     code = blob[: head.get("code_len", 0)]
+    if head.get("context_len"):
+        _called.append(True)
+        told = b'"context": ' + blob[-head["context_len"] :]
+        text = text[:-1] + b", " + told + b"}" if asked else b"{" + told + b"}"
     _request[0] = len(text).to_bytes(4, "little") + text + code
     try:
         boot.turn()

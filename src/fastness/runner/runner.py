@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fastness.backends import registry
-from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.backends.base import Backend, BackendSession, Report, Staged
 from fastness.errors import BackendError, ConfigurationError, StagingError, TierUnavailable
 from fastness.runner import staging
 from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
