@@ -179,6 +179,24 @@ def test_kinds_that_nobody_asks_for_any_more(tier: str) -> None:
         assert any(guest.key[0] == 14 << 20 for guest in family._ready.values())
 
 
+def test_more_kinds_wanted_than_may_wait(tier: str) -> None:
+    """Guests that are made ahead come to rest, although each kind's have to go for the next."""
+    with fastness.Sandbox(tier=tier, pool=3, timeout=60) as sandbox:
+        sandbox.run("0")
+        keeper, held = backend_of(sandbox)._keeper, threading.Event()
+
+        def wait() -> None:
+            held.wait(30)
+
+        keeper.soon(wait)
+        for step in range(14):
+            sandbox.run("1", limits={"file_bytes": (1 + step) << 20})
+        held.set()
+        family = family_of(sandbox)
+        assert eventually(lambda: keeper._jobs.empty() and not keeper._wanted, 30)
+        assert eventually(lambda: len(family._guests) == len(family._ready.values()) <= 11, 10)
+
+
 def test_those_that_were_warmed_stay(tier: str) -> None:
     """Guests that a caller wants to wait are not given up for another kind."""
     with fastness.Sandbox(tier=tier, timeout=60) as sandbox:

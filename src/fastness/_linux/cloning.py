@@ -13,11 +13,10 @@ import errno
 import fcntl
 import os
 
-from fastness._linux.syscalls import CLONE_NEWNS, MACHINE, NUMBERS, oserror, prctl, raw
+from fastness._linux.syscalls import CLONE_INTO_CGROUP, CLONE_NEWNS, MACHINE, NUMBERS, oserror, prctl, raw
 
 _CLONE_CHILD_CLEARTID = 0x00200000
 _CLONE_CHILD_SETTID = 0x01000000
-_CLONE_INTO_CGROUP = 0x200000000
 _CLONE_THREAD = 0x00010000
 _PR_GET_TID_ADDRESS = 40
 _SIGCHLD = 17
@@ -98,7 +97,7 @@ def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
         arguments[0] |= _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
         arguments[2] = address
     if cgroup_fd >= 0:
-        arguments[0] |= _CLONE_INTO_CGROUP
+        arguments[0] |= CLONE_INTO_CGROUP
         arguments[10] = cgroup_fd
     place = C.addressof(arguments)
     # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.

@@ -11,10 +11,12 @@ be done once, in the zygote, is done there, and what it has given up already is 
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import socket
 import struct
+import time
 
 from fastness._linux import cloning, landlock, mounts, privileges, profiles, seccomp
 from fastness._linux.syscalls import CLONE_NEWCGROUP, MACHINE, unshare
@@ -35,6 +37,8 @@ FOLDERS = 5
 RECORDING = 1020
 #: The filters that guests live under.
 PROFILES = ("guest/isolated", "guest/confined", "guest/confined_old", "command/run")
+#: Seconds for descriptors of many guests that are born at once to be taken out of their sockets.
+_CROWDED_S = 10.0
 _HEADER = struct.Struct(">BBHII")
 _ERROR = 0x49
 #: What the mother is told of a guest: its user, files, bytes, and whether it needs a user map; with the guest's
@@ -120,10 +124,25 @@ def greet(talk: int, process: int, work: int) -> None:
     # Told what it is, or to make this object would ask the kernel three times.
     conversation = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, talk)
     try:
-        rights = array.array("i", [process, work])
-        conversation.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        _hand_over(conversation, b"+", process, work)
     finally:
         conversation.detach()
+
+
+def _hand_over(sock: socket.socket, message: bytes, *fds: int) -> None:
+    """Send a message with descriptors.  Raises ``OSError``."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    end = time.monotonic() + _CROWDED_S
+    while True:
+        try:
+            sock.sendmsg([message], rights)
+        except OSError as error:
+            # So many of this user's descriptors wait in sockets (unix(7)): they are taken out as fast as may be.
+            if error.errno != errno.ETOOMANYREFS or time.monotonic() > end:
+                raise
+            time.sleep(0.002)
+        else:
+            return
 
 
 def ask_mother(mothers: socket.socket, request: dict[str, Any], mapped: bool, fds: tuple[int, int, int]) -> None:
@@ -134,7 +153,7 @@ def ask_mother(mothers: socket.socket, request: dict[str, Any], mapped: bool, fd
     mother greets the caller for it.
     """
     message = WANTED.pack(request["uid"], request["files"], request["file_bytes"], mapped)
-    mothers.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+    _hand_over(mothers, message, *fds)
 
 
 def _await_mother(told: int) -> None:
@@ -185,7 +204,7 @@ def _filter(born: Birth, gaps: list[tuple[str, str]]) -> bool:
     else:
         recording = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, RECORDING)
         message = json.dumps({"box": born.request["box"], "profile": born.profile}).encode()
-        recording.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
+        _hand_over(recording, message, listener)
         recording.detach()
         os.close(listener)
     cloning.close_range(RECORDING, RECORDING)

@@ -222,13 +222,9 @@ def _supervise(control: socket.socket, records: socket.socket, child: int) -> No
     end = os.pidfd_open(child)
     answers = {name: profiles.answers(MACHINE, name) for name in box.PROFILES}
     program = profiles.program(MACHINE, "supervisor/serve")
-    left: dict[Hashable, int] = {}
 
     def told(name: Hashable, row: notify.Row) -> None:
         datagrams.send(control, {"denial": name, "operation": row.name, "target": row.detail, "count": row.count})
-        left[name] = left.get(name, notify.MAX_NOTIFICATIONS) - 1
-        if not left[name]:
-            datagrams.send(control, {"unrecorded": name})
 
     def add(events: int) -> None:
         message, fds = datagrams.receive(records)
@@ -238,8 +234,7 @@ def _supervise(control: socket.socket, records: socket.socket, child: int) -> No
         supervisor.add(fds[0], message["box"], answers[message["profile"]])
 
     def ended(name: Hashable, reason: str) -> None:
-        left.pop(name, None)
-        if reason not in ("ended", "removed"):
+        if reason != "ended":
             datagrams.send(control, {"unrecorded": name})
 
     supervisor = notify.Supervisor(told, ended)

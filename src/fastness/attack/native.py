@@ -6,6 +6,7 @@ An attack on the tier ``isolated`` is made twice, for a guest of the runtime ``c
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import queue
 import signal
@@ -197,6 +198,34 @@ def while_running(arena: Arena, text: str, strike: Callable[[int], None]) -> Run
     finally:
         thread.join()
     return results[0]
+
+
+def instructions(code: bytes) -> str:
+    """A program that executes these instructions of this machine, and says LIVED where it lives through them."""
+    return (
+        "import ctypes, mmap\n"
+        "memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
+        f"memory.write({code!r})\n"
+        "address = ctypes.addressof(ctypes.c_char.from_buffer(memory))\n"
+        "ctypes.CFUNCTYPE(ctypes.c_long)(address)()\n"
+        "print('LIVED', flush=True)\n"
+    )
+
+
+def lived(arena: Arena, text: str) -> Effect:
+    """The control of such a program: it lives, unsandboxed.  Raises Skip where this kernel knows no such call."""
+    bare = arena.outside.run(text)
+    if bare.status == -signal.SIGSEGV:
+        raise Skip("this kernel has no such entry")
+    return arena.said(bare, "LIVED", "lived through it")
+
+
+def times(path: str, tried: Callable[[], Effect]) -> Effect:
+    """What ``tried`` did to the time of last change of a file of this machine."""
+    before = os.stat(path).st_mtime_ns
+    effect = tried()
+    changed = os.stat(path).st_mtime_ns != before
+    return dataclasses.replace(effect, happened=changed, seen="its time is another" if changed else "its time stands")
 
 
 def only_on(machine: str) -> None:

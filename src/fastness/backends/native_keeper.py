@@ -38,7 +38,7 @@ class Keeper:
         self._pid = os.getpid()
         self._closed = False
         self._minded: list[Callable[[], None]] = []
-        self._wanted: dict[tuple[int, Size], tuple[int, Early]] = {}
+        self._wanted: dict[tuple[int, Size], tuple[int, Early, int]] = {}
         self._waiting = ThreadWaiting()
 
     def bury(self, family: Family, guest: Guest) -> None:
@@ -72,20 +72,23 @@ class Keeper:
 
     def refill(self, family: Family, key: Size, count: int, early: Early) -> None:
         """Have ``count`` guests of this kind waiting, soon, each shown to ``early`` first.  The last wish counts."""
+        self._refill(family, key, count, early, count)
+
+    def _refill(self, family: Family, key: Size, count: int, early: Early, most: int) -> None:
         with self._lock:
-            if self._closed or not count:
+            if self._closed or most <= 0:
                 return
             place = (id(family), key)
             pending = place in self._wanted
             if not self._start():
                 return
-            self._wanted[place] = count, early
+            self._wanted[place] = count, early, most
             if not pending:
                 self._jobs.put(lambda: self._fill(family, key, place))
 
     def _fill(self, family: Family, key: Size, place: tuple[int, Size]) -> None:
         with self._lock:
-            count, early = self._wanted.pop(place)
+            count, early, most = self._wanted.pop(place)
             if self._closed:
                 return
         if family.waiting_count(key) >= count:
@@ -96,8 +99,9 @@ class Keeper:
             # A run that needs a guest meets the same fault and tells it; this one is nobody's yet.
             logging.getLogger("fastness").debug("no guest could be made ahead: %s", error)
             return
-        # One at a time, so that guests which have ended are not kept waiting for their burial.
-        self.refill(family, key, count, early)
+        # One at a time, so that guests which have ended are not kept waiting for their burial; and no more than were
+        # wanted, for where many kinds are, each may have to go for the next.
+        self._refill(family, key, count, early, most - 1)
 
     def _start(self) -> bool:
         """False where there is no thread to be had."""

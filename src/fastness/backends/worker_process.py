@@ -234,7 +234,6 @@ def spawn(name: str, above: str, config: int, waiting: Waiting) -> Worker:
         opened = [talk_end, control_end, out_end, err_end]
         try:
             order = {
-                "caller": os.getpid(),
                 "folder": work,
                 "command": [*interpreter(), _WORKER],
                 "environment": guest_env(_ENVIRONMENT, TMPDIR=temporary, MPLCONFIGDIR=temporary),

@@ -288,6 +288,8 @@ class ZygoteProcess:
     def forget(self, name: str) -> None:
         """A guest is gone and nobody will ask about it any more."""
         self._told.forget(name)
+        # Where nothing runs nobody else listens, and a zygote whose socket is full makes no more guests.
+        self.pump()
 
     def size(self) -> tuple[int, int, int]:
         """Bytes of address space, resident memory and data of the zygote; zeros where its number is not known here."""

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from fastness.bench import kernels, native, native_scale
 from fastness.bench.ordinary import both
+from fastness.bench.rate import rate
 from fastness.bench.rows import Row, geometric_mean, interleaved, median, percentile, times
 from fastness.sync import Sandbox
 
@@ -65,42 +66,7 @@ def latency(quick: bool) -> Iterator[Row]:
             yield replace(row, against=f"python3 -c 'import numpy' ({against:.0f} ms)", ratio=ratio, judged=ratio)
 
 
-_WORKER = """
-import os, sys, time
-os.sched_setaffinity(0, {int(sys.argv[1])})
-import fastness
-with fastness.Sandbox(preload=("numpy", "pandas", "matplotlib")) as box:
-    for _ in range(30): box.run("print(1)")
-    print("ready", flush=True); sys.stdin.readline()
-    ends, count = time.monotonic() + float(sys.argv[2]), 0
-    while time.monotonic() < ends:
-        box.run("print(1)"); count += 1
-    print(count, flush=True)
-"""
-
-
-def _rate(cores: list[int], seconds: float) -> float:
-    """Runs a second of one caller with one engine on each of these cores, started together."""
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WORKER, str(core), str(seconds)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )
-        for core in cores
-    ]  # fmt: skip
-    try:
-        for worker in workers:
-            assert worker.stdout is not None
-            worker.stdout.readline()
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        return sum(int(worker.communicate(timeout=seconds + 60)[0]) for worker in workers) / seconds
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
+_SCIENCE = {"preload": ["numpy", "pandas", "matplotlib"]}
 
 
 def throughput(quick: bool) -> Iterator[Row]:
@@ -108,12 +74,12 @@ def throughput(quick: bool) -> Iterator[Row]:
     cores = sorted(os.sched_getaffinity(0))[:2]
     seconds = 1.0 if quick else 3.0
     tries = 1 if quick else 3
-    one = median([_rate(cores[:1], seconds) for _ in range(tries)])
+    one = median([rate(_SCIENCE, cores[:1], seconds) for _ in range(tries)])
     yield Row(name="runs a second on one core", value=one, unit="/s", judged=one, promise=800, at_least=True)
     if len(cores) < 2:
         yield Row(name="runs a second on two cores", unit="/s", note="this machine has one core")
         return
-    two = median([_rate(cores, seconds) for _ in range(tries)])
+    two = median([rate(_SCIENCE, cores, seconds) for _ in range(tries)])
     yield Row(
         name="runs a second on two cores", value=two, unit="/s", against="one core", ratio=two / one,
         judged=two / one, promise=1.7, at_least=True,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from fastness.bench.native import (
     sampler,
     taken_in_turn,
 )
+from fastness.bench.rate import rate
 from fastness.bench.rows import Row, median, percentile
 from fastness.runs import OutcomeKind
 from fastness.sync import Sandbox
@@ -41,43 +41,6 @@ _EDGE = 100
 
 # ---------------------------------------------------------------------------------------------------------- throughput
 
-_WORKER = """
-import os, sys, time
-os.sched_setaffinity(0, {int(sys.argv[1])})
-import fastness
-with fastness.Sandbox(tier=sys.argv[3]) as box:
-    for _ in range(30): box.run("print(1)")
-    print("ready", flush=True); sys.stdin.readline()
-    ends, count = time.monotonic() + float(sys.argv[2]), 0
-    while time.monotonic() < ends:
-        box.run("print(1)"); count += 1
-    print(count, flush=True)
-"""
-
-
-def rate(tier: str, cores: list[int], seconds: float) -> float:
-    """Runs a second of one caller with its guests on each of these cores, started together."""
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WORKER, str(core), str(seconds), tier],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )
-        for core in cores
-    ]  # fmt: skip
-    try:
-        for worker in workers:
-            assert worker.stdout is not None
-            worker.stdout.readline()
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        return sum(int(worker.communicate(timeout=seconds + 60)[0]) for worker in workers) / seconds
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-
 
 def throughput(quick: bool) -> Iterator[Row]:
     """Runs a second, caller and guests together on one core, and the same on two."""
@@ -87,13 +50,13 @@ def throughput(quick: bool) -> Iterator[Row]:
         if reason := missing(tier):
             yield Row(name=f"{tier}, runs a second", unit="/s", note=reason)
             continue
-        one = median([rate(tier, cores[:1], seconds) for _ in range(tries)])
+        one = median([rate({"tier": tier}, cores[:1], seconds) for _ in range(tries)])
         yield promised(f"{tier}, runs a second on one core", one, value=one, unit="/s")
         name = f"{tier}, runs a second on two cores"
         if len(cores) < 2:
             yield promised(name, None, unit="/s", note="this machine has one core")
             continue
-        two = median([rate(tier, cores, seconds) for _ in range(tries)])
+        two = median([rate({"tier": tier}, cores, seconds) for _ in range(tries)])
         yield promised(name, two / one, value=two, unit="/s", against="one core", ratio=two / one)
 
 

@@ -4,10 +4,6 @@ Sets the time of a device that it may write to, which needs no owner: a word to 
 
 from __future__ import annotations
 
-import dataclasses
-import os
-from collections.abc import Callable
-
 from fastness.attack import native
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
@@ -27,19 +23,14 @@ for what in (DEVICE, os.open(DEVICE, os.O_WRONLY)):
 
 def attack(arena: Arena) -> Effect:
     """As Python code, and in `isolated` as a program too."""
-    return _effect(lambda: native.tried(arena, arena.python(CODE, DEVICE=DEVICE), "NOTHING", "said it"))
+    return native.times(DEVICE, lambda: native.tried(arena, arena.python(CODE, DEVICE=DEVICE), "NOTHING", "said it"))
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed."""
-    return _effect(lambda: arena.said(arena.outside.run(arena.python(CODE, DEVICE=DEVICE)), "NOTHING", "said it"))
-
-
-def _effect(tried: Callable[[], Effect]) -> Effect:
-    before = os.stat(DEVICE).st_mtime_ns
-    effect = tried()
-    changed = os.stat(DEVICE).st_mtime_ns != before
-    return dataclasses.replace(effect, happened=changed, seen="its time is another" if changed else "its time stands")
+    return native.times(
+        DEVICE, lambda: arena.said(arena.outside.run(arena.python(CODE, DEVICE=DEVICE)), "NOTHING", "said it")
+    )
 
 
 ATTACK = Attack(

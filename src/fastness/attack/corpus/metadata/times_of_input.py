@@ -4,10 +4,6 @@ Sets the time of what its standard input is, which it was born with: a device of
 
 from __future__ import annotations
 
-import dataclasses
-import os
-from collections.abc import Callable
-
 from fastness.attack import native
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
@@ -28,20 +24,13 @@ for what in (0, 1, 2):
 
 def attack(arena: Arena) -> Effect:
     """As Python code, and in `isolated` as a program too."""
-    return _effect(lambda: native.tried(arena, CODE, "NOTHING", "said it"))
+    return native.times(DEVICE, lambda: native.tried(arena, CODE, "NOTHING", "said it"))
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed, with this machine's device as its input."""
     given = f"import os\nos.dup2(os.open({DEVICE!r}, os.O_RDWR), 0)\n"
-    return _effect(lambda: arena.said(arena.outside.run(given + CODE), "NOTHING", "said it"))
-
-
-def _effect(tried: Callable[[], Effect]) -> Effect:
-    before = os.stat(DEVICE).st_mtime_ns
-    effect = tried()
-    changed = os.stat(DEVICE).st_mtime_ns != before
-    return dataclasses.replace(effect, happened=changed, seen="its time is another" if changed else "its time stands")
+    return native.times(DEVICE, lambda: arena.said(arena.outside.run(given + CODE), "NOTHING", "said it"))
 
 
 ATTACK = Attack(
