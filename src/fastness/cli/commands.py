@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import fastness
+from fastness.cli.plugin import plugin
 
 _RUNTIMES = ("python", "javascript", "wasi")
 _GUESTS = ("python", "javascript")
@@ -243,3 +244,6 @@ def audit_prune(before: str) -> int:
     from fastness.cli.audit import prune as body
 
     return body(before=before)
+
+
+cli.add_command(plugin)
