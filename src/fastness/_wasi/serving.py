@@ -234,7 +234,7 @@ class Server:
         def write(data: bytes) -> None:
             run.payload_left -= len(data)
             if run.payload_left < 0:
-                raise Stop("payload")
+                raise Stop("payload", "the guest's answer is larger than its cap")
             run.payload.append(data)
 
         return write
@@ -271,8 +271,8 @@ class Server:
         except Trap as trap:
             self._ended(run, trap)
         except Stop as stop:
-            # The driver found that the guest has made itself unusable, which is an ending like another.
-            run.ending, run.trap = stop.reason, "the guest closed the channel of its answer"
+            # The driver found that the guest has made itself unusable, or waited on its behalf.
+            self._stopped(run, stop)
         except RuntimeError as error:
             run.ending, run.trap = "refused", str(error)[:200]
         finally:
@@ -293,14 +293,16 @@ class Server:
         elif isinstance(cause, preview1.ProcExit):
             run.ending, run.exit_code = "exit", cause.code
         elif isinstance(cause, Stop):
-            run.ending = _STOPPED.get(cause.reason, cause.reason)
-            run.trap = cause.detail[:200]
-            if cause.reason == "payload":
-                run.trap = "the guest's answer is larger than its cap"
+            self._stopped(run, cause)
         else:
             # One of our own callbacks failed: the guest is ended and the parent told that the fault is ours.
             where = run.host.where
             run.ending, run.trap = "refused", f"host call failed at {where}: {type(cause).__name__}: {cause}"[:200]
+
+    @staticmethod
+    def _stopped(run: Run, stop: Stop) -> None:
+        run.ending = _STOPPED.get(stop.reason, stop.reason)
+        run.trap = stop.detail[:200]
 
     def close(self, run: Run) -> None:
         """Drop a run's instance and tree."""
@@ -337,7 +339,7 @@ class Channel:
         """Make ``data`` the next thing that the guest reads from its channel.  Raises ``Stop`` where it closed it."""
         fd = self._run.host.fds.get(self._fd)
         if fd is None or fd.out is None:
-            raise Stop("payload")
+            raise Stop("payload", "the guest closed the channel of its answer")
         fd.data = data
         fd.pos = 0
 

@@ -286,8 +286,13 @@ def enter(told: dict[str, Any], wire: Callable[[], Wire], space: dict[str, objec
 
 def run(context: Context, plugin: dict[str, Any]) -> object:
     """What a plugin's method returns.  Raises what it raises, and AttributeError where there is none."""
+    import os
     import sys
 
+    # The plugin's own folder, which the guests of some kinds search anyway.
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     __import__(plugin["module"])
     method = getattr(sys.modules[plugin["module"]], plugin["method"])
     value = method(context, **_restore(plugin["arguments"]))
