@@ -212,7 +212,10 @@ def _open(folder: str, digest: str, top: int, files: int) -> Installed:
 
 def _times(path: str) -> tuple[int, ...]:
     """What of a file's status changes with its content; nobody sets the last of its times but the kernel."""
-    status = os.stat(path, follow_symlinks=False)
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return ()
     return status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
