@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from fastness.broker.gate import Gate
 from fastness.broker.trail import Intent
 from fastness.brokered import Answer
 from fastness.capabilities.net import SPEC, Net
+from fastness.testing import Case, check_capability
 from fastness.wire import values
 from listeners import Listener, Names, answer, guard, scope
 
@@ -96,3 +98,43 @@ def test_no_network_without_an_adapter_or_a_guard(adapters: dict[str, Net]) -> N
             assert (listeners.tried, listeners.looked_up) == ([], [])
     finally:
         calls.close()
+
+
+def test_it_keeps_to_what_every_capability_keeps_to() -> None:
+    """The conformance kit's laws: for a call that works, and for one refusal of each kind."""
+    server = Listener(
+        lambda head: [
+            answer(b"moved", status="302 F", headers=[("Location", "http://c.example/")])
+            if b"/away" in head
+            else answer(b"x")
+        ]
+    )
+    url = f"http://a.test:{server.port}"
+
+    def make() -> Net:
+        return Net(
+            guard("a.test", port=server.port),
+            resolve=Names(a_test=["127.0.0.1"], b_test=["10.0.0.1"]),
+            request_bytes=100,
+        )
+
+    def case(code: str = "", **arguments: Any) -> Case:
+        given = {"method": "GET", "url": f"{url}/x?secret-query", **arguments}
+        return Case(operation="request", arguments=given, scope=scope(server.port), code=code, payloads=("secret",))
+
+    cases = [
+        case(),
+        case(method="POST", body=b"secret-body", headers={"X-A": "secret-field"}),
+        case("header", headers={"Cookie": "secret"}),
+        case("host", url="http://c.example/?secret"),
+        case("host", url=f"http://user:secret@a.test:{server.port}/"),
+        case("address", url=f"http://b.test:{server.port}/"),
+        case("too_large", method="POST", body=b"secret" * 100),
+        case("redirect", url=f"{url}/away"),
+        case("failed", url=f"http://unknown.test:{server.port}/"),
+    ]
+    try:
+        faults = asyncio.run(check_capability(make, cases, hidden=["127.0.0.1", "10.0.0.1"]))
+    finally:
+        server.close()
+    assert faults == []
