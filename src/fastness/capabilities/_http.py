@@ -14,6 +14,8 @@ import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from ipaddress import ip_address
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -258,17 +260,24 @@ class _Pinned(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> AsyncNetworkStream:
         plain: AsyncNetworkBackend = httpcore2.AnyIOBackend()
-        for address in self._addresses[:_ATTEMPTS]:
+        for address in _in_turns(self._addresses)[:_ATTEMPTS]:
             try:
                 stream = await plain.connect_tcp(str(address), self._url.port, timeout=self._connect_s)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
             peer = stream.get_extra_info("server_addr")
-            if peer is None or peer[0] != str(address):
+            if peer is None or ip_address(peer[0]) != address:
                 await stream.aclose()
                 raise AdapterError("the connection went elsewhere")
             return _Metered(stream, self._meter)
         raise httpcore2.ConnectError("no address answered")
+
+
+def _in_turns(addresses: Sequence[Address]) -> list[Address]:
+    """Both families by turns, beginning with the resolver's first: one of them may not work here (RFC 8305, 4)."""
+    first = [address for address in addresses if address.version == addresses[0].version]
+    other = [address for address in addresses if address.version != addresses[0].version]
+    return [address for pair in zip_longest(first, other) for address in pair if address is not None]
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,15 @@ def test_the_next_address_is_tried(listen: Callable[..., Listener]) -> None:
     )
     assert ask(net, f"http://a.test:{server.port}", context(scope(server.port)))["body"] == b"second"
     assert [address for address, _ in listeners.tried] == ["127.0.0.3", "127.0.0.1"]
+
+
+def test_both_families_have_their_turn() -> None:
+    """A name with many addresses of a family that does not work here is still reached by the other."""
+    from fastness.capabilities._http import _in_turns
+
+    given = [ip_address(text) for text in ("::1", "::2", "::3", "::4", "::5", "127.0.0.1", "127.0.0.2")]
+    assert [str(address) for address in _in_turns(given)][:4] == ["::1", "127.0.0.1", "::2", "127.0.0.2"]
+    assert set(_in_turns(given)) == set(given)
 
 
 # what is not allowed
