@@ -244,7 +244,8 @@ def _report(
         if kind is None:
             kind, detail, exit_code = _outcome(request, result, answer, exit_code)
     assert kind is not None
-    if calling is not None and calling.over and kind in (OutcomeKind.CANCELLED, OutcomeKind.TIMEOUT):
+    if calling is not None and calling.over and kind not in (OutcomeKind.PROTOCOL, OutcomeKind.CRASHED):
+        # Also where the guest had come to its end before it could be told.
         kind, detail = OutcomeKind.CALL_LIMIT, f"more than {request.limits.calls} calls of the host"
     refused, refused_dropped = calling.denials() if calling is not None else ((), 0)
     denials = _denials(result, refused, answer.claims if answer is not None else claims)
