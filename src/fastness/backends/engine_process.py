@@ -357,7 +357,7 @@ class EngineProcess:
     @property
     def quiet(self) -> bool:
         """Whether an idle engine is as it should be: alive, and with nothing to say that nobody asked for."""
-        if not self.alive:
+        if not self.alive or self._outbox or self._session.parser.pending():
             return False
         try:
             self._talk.recv(1, socket.MSG_PEEK)
