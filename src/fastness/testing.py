@@ -9,8 +9,8 @@ from typing import Any
 
 from fastness.api import AsyncSandbox
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
-from fastness.conformance import Case, check_capability
 from fastness.brokered import Calls
+from fastness.conformance import Case, check_capability
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
 
