@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from fastness.errors import BackendError
 
-__all__ = ["Database", "Steps", "busy", "failed", "full"]
+__all__ = ["Database", "Steps", "broken", "busy", "failed", "full"]
 
 #: The statements of each version of a schema, oldest first: a database of version N has had the first N of them.
 Steps = Sequence[Sequence[str]]
@@ -42,13 +42,18 @@ def full(error: BaseException) -> bool:
     return _code(error) == sqlite3.SQLITE_FULL
 
 
+def broken(error: BaseException) -> bool:
+    """Whether the file is no database, or not a whole one."""
+    return _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
 def failed(step: str, path: str, error: BaseException) -> BackendError:
     """What went wrong with the database at ``path``, and what to do."""
     if busy(error):
         hint = "another process holds it: find out which and let it end"
     elif full(error) or _code(error) == sqlite3.SQLITE_IOERR:
         hint = "free space on the device that it is on"
-    elif _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+    elif broken(error):
         hint = "the file is damaged: move it away, with its -wal and -shm, and keep it"
     else:
         hint = "make the file, and its folder, readable and writable for this user alone"

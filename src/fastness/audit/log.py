@@ -269,6 +269,7 @@ class AuditLog:
     def _begin(self) -> None:
         """The start of this process as a writer: what dead ones owe is written for them."""
         with self._database.writing() as connection:
+            schema.tolerant(connection)
             strange = schema.foreign(connection)
             if strange:
                 raise self._damaged(f"it holds what is not ours: {', '.join(strange)[:200]}")
