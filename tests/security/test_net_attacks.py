@@ -345,8 +345,9 @@ FOREVER = 5_000_000
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", FOREVER),
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"8\r\n8 bytes.\r\n", FOREVER),
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"00000000000000000001;abcdefghijklmnopqrstuvwxyz\r\nx\r\n", FOREVER),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1;" + b"x" * 2_000 + b"\r\nx\r\n", FOREVER),
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X-Trailer: 0123456789\r\n", FOREVER),
-], ids=["fields", "one field", "continue", "hints", "no end of line", "many fields", "extension", "one-byte chunks", "small chunks", "framing", "trailers"])  # fmt: skip
+], ids=["fields", "one field", "continue", "hints", "no end of line", "many fields", "extension", "one-byte chunks", "small chunks", "framing", "long extensions", "trailers"])  # fmt: skip
 def test_heads_and_frames_without_end(listen: Callable[..., Listener], head: bytes, more: bytes, count: int) -> None:
     """Sections that go on, and framing that outweighs what it frames, end the call long before the run's bytes do."""
     batch = more * min(count, 100)
@@ -646,6 +647,36 @@ def test_ceilings_hold_for_calls_at_once(listen: Callable[..., Listener]) -> Non
     assert sum(len(one["body"]) for one in got if isinstance(one, dict)) <= 200_000
     assert sum(isinstance(one, QuotaExceeded) for one in got) >= 14
     assert all(isinstance(one, dict | QuotaExceeded) for one in got)
+
+
+def test_bytes_hold_for_answers_that_come_at_once(listen: Callable[..., Listener]) -> None:
+    """Six answers arrive while six calls wait for them: what is handed out together is within the run's bytes."""
+    together = threading.Barrier(6)
+
+    def say(_head: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 30000\r\n\r\n"
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(10)
+        server.closing.wait(0.3)
+        yield b"x" * 30_000
+
+    server = listen(say)
+    net, of, _ = simple(server)
+    of.limits = Limits(net_bytes=100_000)
+    got: list[int] = []
+
+    async def one() -> None:
+        with contextlib.suppress(QuotaExceeded):
+            answered = await net.call("request", Request("GET", f"http://a.test:{server.port}"), of)
+            got.append(len(answered["body"]))
+
+    async def many() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(one)
+
+    anyio.run(many)
+    assert 0 < sum(got) <= 100_000
 
 
 def test_a_call_that_is_cancelled(listen: Callable[..., Listener]) -> None:

@@ -382,10 +382,11 @@ def test_redirects_end(listen: Callable[..., Listener]) -> None:
         moved("/a b"),
         moved("\udcff"),
     ):
-        net, of, _ = simple(server := listen(say))
+        net, of, _ = simple(server := listen(lambda head, say=say: [say if b" / " in head else answer(b"end")]))
         with pytest.raises(Denied) as caught:
-            ask(net, f"http://a.test:{server.port}", of)
+            ask(net, f"http://a.test:{server.port}/", of)
         assert caught.value.code is DenialCode.REDIRECT
+        assert len(server.requests) == 1
 
 
 def test_a_redirect_is_told_before_it_is_followed(listen: Callable[..., Listener]) -> None:
