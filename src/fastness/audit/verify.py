@@ -125,17 +125,17 @@ def verify(path: str, key: str, head: Anchor | None = None) -> Verdict:
     database = schema.database(path)
     try:
         with database.reading() as connection:
-            schema.tolerant(connection)
             more = [Damage(Kind.SCHEMA, 0, 0, f"the database: {name}") for name in schema.foreign(connection)]
-            # Their order in the table is that of their numbers.
-            look = _Look(secret, head)
             try:
-                for row in connection.execute(f"{schema.SELECT} ORDER BY seq"):
-                    look.at(row)
-            except sqlite3.DatabaseError as error:
-                if not broken(error):
-                    raise
-                more.append(Damage(Kind.FILE, look.reached, look.reached, f"after record {look.reached}: {error}"))
+                look = _walk(connection, secret, head)
+            except sqlite3.OperationalError:
+                # A text that is no UTF-8, as no record has it.  Reading with an eye to that takes twice as long.
+                schema.tolerant(connection)
+                look = _walk(connection, secret, head)
+            if look.stopped:
+                more.append(
+                    Damage(Kind.FILE, look.reached, look.reached, f"after record {look.reached}: {look.stopped}")
+                )
     except (sqlite3.Error, OSError) as error:
         if broken(error):
             return Verdict(damages=(Damage(Kind.FILE, 0, 0, f"the database: {error}"),))
@@ -144,6 +144,19 @@ def verify(path: str, key: str, head: Anchor | None = None) -> Verdict:
         database.close()
     found = look.verdict()
     return msgspec.structs.replace(found, damages=(*more, *found.damages)) if more else found
+
+
+def _walk(connection: sqlite3.Connection, key: bytes, head: Anchor | None) -> _Look:
+    """Look at all rows that can be read, in the order of their numbers, which is that of the table."""
+    look = _Look(key, head)
+    try:
+        for row in connection.execute(f"{schema.SELECT} ORDER BY seq"):
+            look.at(row)
+    except sqlite3.DatabaseError as error:
+        if not broken(error):
+            raise
+        look.stopped = str(error)
+    return look
 
 
 def examine(rows: Iterable[tuple[Any, ...]], key: bytes, head: Anchor | None = None) -> Verdict:
@@ -170,6 +183,8 @@ class _Look:
         self._bad: list[tuple[Any, ...]] = []
         self._bad_count = 0
         self._resealed: list[int] = []
+        #: Why not all rows could be read.
+        self.stopped = ""
 
     def at(self, row: tuple[Any, ...]) -> None:
         seq, previous, hash_ = row[_SEQ], row[_PREV], row[_HASH]
