@@ -17,11 +17,11 @@ from typing import Any
 
 from fastness._linux import beneath
 from fastness.capabilities._paths import RESERVED, addressable
-from fastness.capabilities._threads import Stop
+from fastness.capabilities._threads import Stop, Stopped
 from fastness.errors import AdapterError, Denied
 from fastness.runs import DenialCode
 
-__all__ = ["Stopped", "delete", "describe", "make_folder", "names", "read", "write"]
+__all__ = ["delete", "describe", "make_folder", "names", "read", "write"]
 
 _CHUNK = 1 << 18
 #: Entries of a folder that are looked at for what a killed host left.
@@ -50,10 +50,6 @@ _FAILED = {
     errno.EPERM: "the host itself may not do this",
     errno.EBUSY: "it is in use",
 }
-
-
-class Stopped(Exception):
-    """Nothing was done, because nobody waits for it any more."""
 
 
 @contextlib.contextmanager

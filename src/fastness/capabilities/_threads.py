@@ -14,7 +14,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-__all__ = ["Stop", "whole"]
+__all__ = ["Stop", "Stopped", "whole"]
+
+
+class Stopped(Exception):
+    """Nothing was done, because nobody waits for it any more."""
 
 
 class Stop:
@@ -35,10 +39,18 @@ async def whole(work: Callable[[Stop], T]) -> T:
     """
     The result of ``work`` in a thread of the running loop.
 
-    Cancelled meanwhile, ``work`` is asked to stop and waited for; then the cancellation goes on.
+    Cancelled before it began, ``work`` is not done; cancelled meanwhile, it is asked to stop and waited for.  Then the
+    cancellation goes on.
     """
     stop = Stop()
-    running = asyncio.get_running_loop().run_in_executor(None, work, stop)
+
+    def begun() -> T:
+        # Threads are few: the call may have been cancelled while it waited for one.
+        if stop:
+            raise Stopped
+        return work(stop)
+
+    running = asyncio.get_running_loop().run_in_executor(None, begun)
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:

@@ -16,7 +16,7 @@ import msgspec
 
 from fastness.capabilities import _files
 from fastness.capabilities._paths import LONGEST, parts_of, shown
-from fastness.capabilities._threads import Stop, whole
+from fastness.capabilities._threads import whole
 from fastness.capability import CallContext, Operation, Scope, Spec
 from fastness.errors import AdapterError, Denied, QuotaExceeded
 from fastness.limits import KIB, MIB, in_units
@@ -227,7 +227,7 @@ class Fs:
         context.spent[_SPENT] = context.spent.get(_SPENT, 0) + cost
         try:
             if operation == "mkdir":
-                made = await whole(lambda stop: _make(root, parts, path, stop))
+                made = await whole(lambda stop: _files.make_folder(root, parts, path))
             else:
                 context.bytes_out = len(data)
                 made = await whole(lambda stop: _files.write(root, parts, path, data, self._swept, stop))
@@ -238,12 +238,6 @@ class Fs:
         if not made:
             context.spent[_SPENT] -= cost if operation == "mkdir" else ENTRY_BYTES
         return made
-
-
-def _make(root: str, parts: tuple[str, ...], path: str, stop: Stop) -> bool:
-    if stop:
-        raise _files.Stopped
-    return _files.make_folder(root, parts, path)
 
 
 def _data(data: Any, scope: FsScope, path: str) -> bytes:

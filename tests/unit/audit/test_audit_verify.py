@@ -325,6 +325,19 @@ def test_any_reordering_is_named(order: list[int]) -> None:
         }
 
 
+@pytest.mark.parametrize("kept", [CHAIN[:9], CHAIN[:5]], ids=["in place of a record", "after a gap"])
+def test_a_genuine_checkpoint_where_it_does_not_belong(kept: list[tuple[Any, ...]]) -> None:
+    """One that was sealed at an earlier pruning, put where records before it are: it is named, and stands for nothing."""
+    checkpoint = AuditRecord(seq=10, at=1.5, phase="checkpoint", prev_hash=CHAIN[9][-1])
+    row = tuple(getattr(checkpoint, name) for name in FIELDS)[:-1]
+    row = (*row, Sealer(KEY).seal(row))
+    assert examine([row, *CHAIN[10:]], KEY, HEAD).whole
+    damages = examine([*kept, row, *CHAIN[10:]], KEY, HEAD).damages
+    assert (Kind.EDITED, 10, "record 10 is a checkpoint that stands for nothing here") in [
+        (damage.kind, damage.first, damage.what) for damage in damages
+    ]
+
+
 def test_a_ruin_is_counted_and_bounded() -> None:
     """However much is damaged, so many are named, the rest is counted, and it takes no time in proportion to its square."""
     rows = chain(6000)
