@@ -187,9 +187,10 @@ class CallChannel:
         """Take in one frame of the parent's; False where none came in time.  Raises ``Stop``."""
         # A guest that reads nothing must not make this process keep it all.
         full = self._queued >= QUEUE_BYTES
-        while full or (frame := self._talk.receive_now()) is None:
+        while full or (frame := self._talk.received()) is None:
             if not self._watch.wait_for_parent(seconds, deaf=full):
                 return False
+            self._talk.read_some()
         if frame.type not in (frames.REPLY, frames.FAULT):
             raise RuntimeError(f"a frame of type {frame.type} came while a guest runs")
         head = tiny_json.loads(frame.head.decode())

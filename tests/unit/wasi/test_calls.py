@@ -34,8 +34,11 @@ class Talk:
         self.sent.append((kind, json.loads(head), blob))
         self.raw += frames.encode(kind, head, blob)
 
-    def receive_now(self) -> frames.Frame | None:
+    def received(self) -> frames.Frame | None:
         return self.coming.popleft() if self.coming else None
+
+    def read_some(self) -> None:
+        raise AssertionError("there was nothing to read")
 
     def reply(self, number: int, blob: bytes = b"1") -> None:
         self.coming.append(frames.Frame(REPLY, b'{"id":%d}' % number, blob))
