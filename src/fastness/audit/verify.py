@@ -255,7 +255,7 @@ class _Look:
             if tuple(map(type, row)) != schema.TYPES:
                 continue
             for number in numbers:
-                if self._sealer.fits((*row[:_SEQ], number, *row[_SEQ + 1 :])):
+                if number != row[_SEQ] and self._sealer.fits((*row[:_SEQ], number, *row[_SEQ + 1 :])):
                     found[row[_SEQ]] = number
                     break
         return found
