@@ -23,6 +23,7 @@ GROUP = "fastness.capabilities"
 BUILT_IN: dict[str, str] = {
     "fs": "fastness.capabilities.fs",
     "net": "fastness.capabilities.net",
+    "process": "fastness.capabilities.process",
     "storage": "fastness.capabilities.storage",
 }
 #: Names that a request has beside the fields of its scope.
