@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,6 +19,7 @@ import anyio.to_thread
 import msgspec
 import pytest
 from ctx_support import Host
+from direct_engine import ask
 
 import house
 from fastness.backends.base import Staged
@@ -262,6 +266,17 @@ def test_large_arguments_and_answers_cross(host: Host) -> None:
     assert len(host.box.values["k"]) == 3_000_000
 
 
+def test_arguments_past_frame_bytes_are_a_refusal(host: Host) -> None:
+    """A lower limit of the caller's is told to the program, and nothing reaches the host."""
+    code = either(
+        host,
+        "try:\n  ctx.box.put('k', 'x' * 5000)\nexcept ctx.Refused as e:\n  found = e.code\nctx.box.put('k', 'y'); found",
+        "let found; try { await ctx.box.put('k', 'x'.repeat(5000)) } catch (e) { found = e.code } await ctx.box.put('k', 'y'); found",
+    )
+    assert host.value(code, limits=Limits(frame_bytes=4096)) == "too_large"
+    assert host.box.values == {"k": "y"}
+
+
 def test_wrong_arguments_are_told_by_the_host(host: Host) -> None:
     """Types are the host's to judge."""
     code = either(host, "add('x')", "await add('x')")
@@ -501,6 +516,58 @@ def test_on_event_loops(library: str) -> None:
     anyio.run(main, backend=library)
 
 
+_KILLED = """
+import sys
+sys.path[:0] = {paths!r}
+from ctx_support import Host
+from fastness.backends.wasm import WasmBackend
+from fastness.waiting import ThreadWaiting
+backend = WasmBackend(waiting=ThreadWaiting())
+host = Host(backend, "javascript")
+import threading
+def tell():
+    host.box.slow.wait()
+    print(*backend.engine_pids(), flush=True)
+threading.Thread(target=tell).start()
+host.run("await ctx.box.slow()", timeout=60)
+"""
+
+
+def test_the_callers_death_ends_an_engine_whose_guest_waits(tmp_path: Path) -> None:
+    """As it ends one whose guest sleeps."""
+    house.require("javascript guest")
+    code = _KILLED.format(paths=[str(house.SOURCE), str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        pids = [int(pid) for pid in caller.stdout.readline().split()]
+        assert pids
+        caller.kill()
+    ends = time.monotonic() + house.PROCESS_GRACE_S
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_ctx_works_where_the_program_spoils_what_it_is_made_of(javascript: Host) -> None:
+    """Functions that a program replaces are its own; calls are made all the same."""
+    code = """
+    const broken = () => { throw new Error("broken") };
+    for (const on of [Map.prototype, Array.prototype, String.prototype, Promise.prototype, DataView.prototype, Uint8Array])
+      for (const name of Object.getOwnPropertyNames(on))
+        if (typeof Object.getOwnPropertyDescriptor(on, name).value === "function" && name !== "constructor" && name !== "then")
+          try { on[name] = broken } catch {}
+    JSON.parse = JSON.stringify = Object.create = Object.hasOwn = Reflect.ownKeys = std.fdopen = broken;
+    globalThis.Promise = globalThis.Error = globalThis.BigInt = globalThis.Uint8Array = broken;
+    Object.defineProperty(Object.prototype, "code", {value: "theirs", configurable: true, writable: true});
+    const found = await ctx.box.echo("k", {a: [1, 2n ** 70n, "zwölf"]});
+    let code;
+    try { await ctx.box.put("forbidden") } catch (error) { code = error.code }
+    delete Object.prototype.code;
+    [found.a[0], found.a[1], found.a[2], code]
+    """
+    assert javascript.value(code) == [1, 2**70, "zwölf", "outside"]
+
+
 # ------------------------------------------------------------------------------------------------------ hostile frames
 
 
@@ -657,6 +724,20 @@ def test_an_instance_is_reset_in_place_after_calls(host: Host) -> None:
     )
     assert drive(host.backend.run(host.request(look), Staged(), None)).value == [False, False]
     assert host.value(either(host, "hasattr(ctx, 'host')", "'host' in ctx"), scopes={}) is False
+
+
+def test_an_instance_is_the_image_again_after_calls(host: Host) -> None:
+    """Byte for byte, also where answers were never read and frames were cut short."""
+    codes = [either(host, "add(1); ctx.log('info', 'x')", "await add(1); ctx.log('info', 'x')")]
+    if host.runtime == "python":
+        codes.append(_FORGE_PYTHON + "for i in range(1, 9): call(i)\nraw(b'\\x01\\x43')")
+    for code in codes:
+        host.value(code)
+        host.value(code)
+        pools = [pool for key, (_, pool) in host.backend._pools.items() if key[0] == host.runtime]  # type: ignore[attr-defined]
+        engines = [engine for pool in pools for engine in pool.waiting]
+        assert engines
+        assert [ask(engine, "compare").ending for engine in engines] == ["returned"] * len(engines)
 
 
 def test_a_session_calls_in_each_execute(host: Host) -> None:

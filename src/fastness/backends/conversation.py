@@ -19,6 +19,7 @@ from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError
 from fastness.runner.staging import DOES_NOT_FIT
 from fastness.runs import Changes, Denial, DenialCode, Files, Outcome, OutcomeKind, RunRequest, Usage
+from fastness.wire import frames
 from fastness.wire import messages as m
 from fastness.wire.payload import ClaimHead, GuestPayload, decode_claims, decode_payload
 
@@ -75,6 +76,7 @@ def _head(
             output_bytes=limits.output_bytes,
             output_total_bytes=limits.output_total_bytes,
             frame_bytes=min(limits.frame_bytes, 3 << 20),
+            call_bytes=min(limits.frame_bytes, frames.GUEST_MAX_BLOB),
             calls_in_flight=limits.calls_in_flight,
             log_bytes=limits.log_bytes,
         ),

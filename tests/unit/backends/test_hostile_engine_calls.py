@@ -96,7 +96,16 @@ class Met:
         self.events: list[Any] = []
 
 
-def meet(monkeypatch: pytest.MonkeyPatch, lines: str, *, again: str = "", calls: int = 100, **options: Any) -> Met:
+def meet(
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str,
+    *,
+    again: str = "",
+    calls: int = 100,
+    met: Met | None = None,
+    sink: Any = None,
+    **options: Any,
+) -> Met:
     """Have a stand-in serve a run with calls, and another after it where there are lines for one."""
     more = f"receive_invoke()\n{again}\n" if again else ""
     skip = """
@@ -111,7 +120,8 @@ def receive_invoke():
     monkeypatch.setattr(engine_process, "_BOOT", text)
     waiting = ThreadWaiting()
     engine = EngineProcess.spawn([], waiting)
-    met = Met()
+    met = met or Met()
+    hear = sink or (lambda *event: met.events.append(event))
 
     def made() -> RunCalls:
         gate = Gate({"pound": PoundScope()}, {"pound": SPEC}, {"pound": met.pound})
@@ -124,7 +134,7 @@ def receive_invoke():
         request = requests.make("1", {"timeout": 5, **options}, {})
         return await conversation.converse(
             engine, waiting, engine.next_id(), request, Staged(),
-            lambda *event: met.events.append(event), "run", calls=made(),
+            hear, "run", calls=made(),
         )  # fmt: skip
 
     async def main() -> None:
@@ -204,6 +214,19 @@ def test_too_many_calls_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert met.report.outcome.kind is OutcomeKind.CALL_LIMIT
     assert (met.report.usage.calls, met.report.value) == (7, None)
     assert met.pound.began <= 7
+
+
+def test_a_call_after_a_cancel_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes between a cancel and the end of the run is nobody's wish any more."""
+    lines = "send(f.LOG, {'level': 'info', 'text': 'x'}); time.sleep(0.03)\nfor i in range(1, 5): call(i)\nresult(GOOD)"
+    met = Met()
+
+    def stop(name: str, data: object) -> None:
+        raise KeyError("stopped")
+
+    with pytest.raises(KeyError, match="stopped"):
+        meet(monkeypatch, lines, met=met, sink=stop)
+    assert met.pound.began == 0
 
 
 def test_an_answer_sent_in_part_is_sent_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

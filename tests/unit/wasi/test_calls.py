@@ -312,6 +312,16 @@ def test_another_guest_has_other_numbers() -> None:
     assert second.channel.take() == (REPLY, b'{"id":1}', b'"of the second"')
 
 
+def test_refusals_that_are_not_read_are_bounded() -> None:
+    """A guest that sends what is too large for ever waits as any that does not read."""
+    scene = Scene(call_bytes=10)
+    with pytest.raises(Stop, match="deadline"):
+        for id in range(1, 200_000):
+            scene.call(id, b"x" * 11)
+    assert scene.talk.sent == []
+    assert scene.channel._queued < QUEUE_BYTES + 1000
+
+
 def test_log_lines_are_bounded() -> None:
     """Empty lines count too; past the limit they go nowhere and harm nobody."""
     scene = Scene(log_bytes=500)
