@@ -201,7 +201,7 @@ def explain(tier: str) -> int:
 @click.option("--follow", is_flag=True, help="Go on and show what is recorded from now on.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; without -n, all records.")
 @click.pass_context
-def audit(context: click.Context, **options: Any) -> int | None:
+def audit(context: click.Context, /, **options: Any) -> int | None:
     """
     Show the audit trail: what plugins and unsandboxed runs did, what was refused, and what was granted.
 
