@@ -19,7 +19,7 @@ import os
 import sys
 import time
 
-from fastness._linux import confine, pagemap
+from fastness._linux import confine, memory, pagemap
 from fastness._wasi import binding, memfs_tree, preview1, serving, tiny_json
 from fastness._wasi import image as images
 from fastness._wasi.engine_talk import Conversation, fill_rows
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 #: The guest's stack is 8 MiB of this; the rest is for the host calls below it.
 _RUNNER_STACK = 64 << 20
 _PIECE = 1 << 20
+#: What the run that is made at the start finds as ctx.
+_REHEARSAL = (
+    b'{"granted":[{"capability":"a","operation":"b","parameters":[["c",false]],"signature":"","summary":""}],'
+    b'"functions":[],"plugin":null,"in_flight":16}'
+)
 
 
 def _guest_driver(runtime: str, options: dict[str, Any]) -> Any:
@@ -94,6 +99,7 @@ class EngineProcess:
 
     def start(self, runtime: str, options: dict[str, Any]) -> None:
         """Load, link and confine."""
+        memory.give_back()
         lib = binding.load(options["library"])
         self.mark("library")
         engine = binding.Engine(
@@ -192,9 +198,11 @@ class EngineProcess:
             "file_bytes": 1 << 20,
             "output_total_bytes": 1 << 20,
             "frame_bytes": 1 << 20,
+            "log_bytes": 0,
         }
         invoke = {"id": 0, "limits": limits, "args": [], "env": [], "fresh": True, "session": 0}
-        run = self.server.open(invoke, {}, b"")
+        run = self.server.open(invoke, {}, b"", _REHEARSAL)
+        run.context = _REHEARSAL
         self.server.execute(run, invoke, self.guest.rehearsal)
         self.output.discard()
         assert run.instance is not None and self.server.image is not None
