@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 #: The guest's stack is 8 MiB of this; the rest is for the host calls below it.
 _RUNNER_STACK = 64 << 20
 _PIECE = 1 << 20
-#: What the run that is made at the start finds as ctx.
-_REHEARSAL = (
-    b'{"granted":[{"capability":"a","operation":"b","parameters":[["c",false]],"signature":"","summary":""}],'
-    b'"functions":[],"plugin":null,"in_flight":16}'
-)
 
 
 def _guest_driver(runtime: str, options: dict[str, Any]) -> Any:
@@ -198,11 +193,9 @@ class EngineProcess:
             "file_bytes": 1 << 20,
             "output_total_bytes": 1 << 20,
             "frame_bytes": 1 << 20,
-            "log_bytes": 0,
         }
         invoke = {"id": 0, "limits": limits, "args": [], "env": [], "fresh": True, "session": 0}
-        run = self.server.open(invoke, {}, b"", _REHEARSAL)
-        run.context = _REHEARSAL
+        run = self.server.open(invoke, {}, b"")
         self.server.execute(run, invoke, self.guest.rehearsal)
         self.output.discard()
         assert run.instance is not None and self.server.image is not None

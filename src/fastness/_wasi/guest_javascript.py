@@ -59,8 +59,8 @@ class JavaScriptGuest:
     fresh_only = False
     #: None: answers are read from memory.
     channel = -1
-    #: A smallest run with a ctx, made once when an engine starts; the line of its log goes nowhere.
-    rehearsal = b"print(1); ctx.log('info', 'x')"
+    #: A smallest run, made once when an engine starts.
+    rehearsal = b"print(1)"
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.library = _NoLibrary()

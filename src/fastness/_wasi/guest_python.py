@@ -40,8 +40,8 @@ class PythonGuest:
     tty = False
     fresh_only = False
     channel = 1000
-    #: A smallest run with a ctx, made once when an engine starts; the line of its log goes nowhere.
-    rehearsal = b"print(1); ctx.log('info', 'x')"
+    #: A smallest run, made once when an engine starts.
+    rehearsal = b"print(1)"
 
     def __init__(self, options: dict[str, Any]) -> None:
         bundle = options.get("bundle_fd")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: A reset instance is compared with its image after so many resets.
 _COMPARE_EVERY = 20_000
 _MEMORY_CAP = 4 << 30
+#: Bytes of pages that a run with a ctx may add to those that are copied back, never dropped.
+_HOT_MORE = 4 << 20
 #: The descriptor on which the boot code of a language guest tells claims.
 _CLAIMS = 1001
 #: Bytes of claims that a run may tell while it runs.
@@ -132,6 +134,8 @@ class Server:
         self.quick = quick
         self.talk = talk
         self._call_numbers = [0]
+        #: How many more runs with a ctx are looked at for the pages that such runs write.
+        self._lessons = 4
         self.image: images.Image | None = None
         self._slot: Instance | None = None
         self._slot_fresh = False
@@ -161,12 +165,17 @@ class Server:
     def recycle(self, run: Run, fresh: bool) -> None:
         """After a run's answer has left: make the next instance ready."""
         instance, run.instance = run.instance, None
+        called = run.calls is not None
         self._forget(run)
         if instance is None:
             return
         if self.image is None or self.guest.fresh_only:
             instance.close()
             return
+        if called and not fresh and run.ending == "returned" and self._lessons:
+            # Runs with a ctx write other pages than the smallest run, and an engine that serves one will serve more.
+            self._lessons -= 1
+            images.learn_hot(instance, self.image, self.scanner, _HOT_MORE)
         if not fresh and run.ending == "returned" and images.reset(instance, self.image, self.scanner):
             self._resets += 1
             if self._resets % _COMPARE_EVERY == 0 and not images.same(instance, self.image):

@@ -289,10 +289,12 @@ def run(context: Context, plugin: dict[str, Any]) -> object:
     import os
     import sys
 
-    # The plugin's own folder, which the guests of some kinds search anyway.
+    # The plugin's own folder, which the guests of some kinds search anyway.  Bytecode that is kept there is a change of
+    # its files, and is of no use to another guest.
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    sys.dont_write_bytecode = True
     __import__(plugin["module"])
     method = getattr(sys.modules[plugin["module"]], plugin["method"])
     value = method(context, **_restore(plugin["arguments"]))
