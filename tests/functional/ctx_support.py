@@ -52,6 +52,7 @@ SPEC = Spec(
         Operation(name="echo", arguments=Put, target=lambda given: given.key, summary="The value."),
         Operation(name="slow", arguments=Number, target=lambda given: "", summary="Never comes back."),
         Operation(name="large", arguments=Number, target=lambda given: "", summary="So many bytes."),
+        Operation(name="meet", arguments=Number, target=lambda given: "", summary="Waits for so many at once."),
         Operation(name="noop", arguments=Nothing, target=lambda given: "", summary="Nothing."),
     ),
     meet=lambda asked, allowed: asked,
@@ -70,6 +71,7 @@ class Box:
         self.values: dict[str, Any] = {}
         self.now = 0
         self.most = 0
+        self.met = False
         self.began: list[str] = []
         self.cancelled = 0
         #: Set when a slow call has begun.
@@ -104,6 +106,10 @@ class Box:
             return arguments.value
         if operation == "large":
             return b"x" * arguments.number
+        if operation == "meet":
+            while not self.met:
+                self.met = self.now >= arguments.number
+                await asyncio.sleep(0)
         if operation == "slow":
             self.slow.set()
             await asyncio.sleep(3600)

@@ -260,8 +260,10 @@ class EngineProcess:
                 sent = self._talk.send(first)
             except BlockingIOError:
                 break
-            except OSError as error:
-                raise self._lost(str(error)) from None
+            except OSError:
+                # It is gone; what it said before that is still to be read.
+                self._outbox.clear()
+                break
             if sent == len(first):
                 self._outbox.popleft()
             else:
