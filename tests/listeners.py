@@ -10,9 +10,17 @@ import socket
 import ssl
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import anyio
+import msgspec
+
+from fastness.capabilities._addresses import AddressGuard, Allowance
+from fastness.capabilities.net import Net, NetScope, Request
+from fastness.capability import CallContext
 
 #: Vouches for :data:`LEAF`, and for nothing else in the world.
 CA = """\
@@ -75,12 +83,13 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
     elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
         host = args[0].decode() if isinstance(args[0], bytes) else str(args[0])
         try:
-            literal = ipaddress.ip_address(host)
-        except ValueError:
+            # The C library reads addresses in every spelling and asks nobody about them.
+            literal = ipaddress.ip_address(host) if ":" in host else ipaddress.ip_address(socket.inet_aton(host))
+        except (ValueError, OSError):
             looked_up.append(host)
             raise Elsewhere(f"a question about {host}") from None
         if not literal.is_loopback:
-            tried.append((host, int(args[1] or 0)))
+            tried.append((str(literal), int(args[1] or 0)))
             raise Elsewhere(host)
 
 
@@ -214,7 +223,7 @@ def answer(
     """An answer of HTTP in one piece."""
     fields = [*headers, *([("Content-Length", str(len(body)))] if length else [])]
     head = "".join(f"{name}: {value}\r\n" for name, value in fields)
-    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode("latin-1") + body
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode("utf-8", "surrogateescape") + body
 
 
 def moved(location: str, status: str = "302 Found") -> bytes:
@@ -241,3 +250,38 @@ class Names:
         if lists is None:
             raise OSError("no such name")
         return lists.pop(0) if len(lists) > 1 else lists[0]
+
+
+# the adapter, as tests use it
+
+
+def guard(*names: str, port: int, address: str = "127.0.0.1") -> AddressGuard:
+    """The guard as it is, and one address and port under these names."""
+    return AddressGuard(Allowance(name, address, port) for name in names)
+
+
+def scope(*ports: int, hosts: tuple[str, ...] = ("*.test",), secrets: tuple[str, ...] = ()) -> NetScope:
+    """A scope of both schemes."""
+    return NetScope(hosts=hosts, schemes=("http", "https"), ports=ports, secrets=secrets)
+
+
+def context(of: NetScope, seconds: float = 10.0, **fields: Any) -> CallContext:
+    """A run's context that lasts so long."""
+    until = time.monotonic() + seconds
+    return CallContext(plugin="p", owner="o", run="r", scope=of, deadline=until, spent={}, **fields)
+
+
+def ask(net: Net, url: str, of: CallContext, method: str = "GET", **arguments: Any) -> Any:
+    """One call, its arguments decoded as the broker does it."""
+    given = msgspec.convert({"method": method, "url": url, **arguments}, Request, builtin_types=(bytes,))
+    return anyio.run(net.call, "request", given, of)
+
+
+def simple(server: Listener, *names: str, **how: Any) -> tuple[Net, CallContext, Names]:
+    """An adapter that may reach one server by these names, a context, and the resolver."""
+    known = Names(**{name.replace(".", "_"): ["127.0.0.1"] for name in names or ("a.test",)})
+    return (
+        Net(guard(*(names or ("a.test",)), port=server.port), resolve=known, **how),
+        context(scope(server.port)),
+        known,
+    )

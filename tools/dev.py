@@ -239,7 +239,7 @@ def lock(arguments: list[str]) -> int:
     ]  # fmt: skip
     sources = ("pyproject.toml", "requirements/build.in")
     return (
-        call("uv", *uv, *sources, "--extra", "wasm", "--extra", "cli", "-o", "requirements/run.txt")
+        call("uv", *uv, *sources, "--extra", "all", "-o", "requirements/run.txt")
         or call("uv", *uv, *sources, "--extra", "dev", "-c", "requirements/run.txt", "-o", "requirements/dev.txt")
         or call("uv", *uv, "--no-deps", "requirements/demo.in", "-o", "requirements/demo.txt")
     )

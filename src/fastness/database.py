@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from fastness.errors import BackendError
 
-__all__ = ["Database", "Steps", "busy", "failed", "full"]
+__all__ = ["Database", "Steps", "broken", "busy", "failed", "full"]
 
 #: The statements of each version of a schema, oldest first: a database of version N has had the first N of them.
 Steps = Sequence[Sequence[str]]
@@ -42,17 +42,53 @@ def full(error: BaseException) -> bool:
     return _code(error) == sqlite3.SQLITE_FULL
 
 
+def broken(error: BaseException) -> bool:
+    """Whether the file is no database, or not a whole one."""
+    return _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
 def failed(step: str, path: str, error: BaseException) -> BackendError:
     """What went wrong with the database at ``path``, and what to do."""
     if busy(error):
         hint = "another process holds it: find out which and let it end"
     elif full(error) or _code(error) == sqlite3.SQLITE_IOERR:
         hint = "free space on the device that it is on"
-    elif _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+    elif broken(error):
         hint = "the file is damaged: move it away, with its -wal and -shm, and keep it"
     else:
         hint = "make the file, and its folder, readable and writable for this user alone"
     return BackendError(step, f"{path}: {error}", hint)
+
+
+class _Writing:
+    """The block of :meth:`Database.writing`.  A class of its own, since a generator takes as long as the insert."""
+
+    __slots__ = ("_connection", "_database", "_lock", "_sync")
+
+    def __init__(self, database: Database, sync: bool) -> None:
+        self._database = database
+        self._sync = sync
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._lock = self._database.own_lock()
+        self._lock.acquire()
+        try:
+            self._connection = self._database.begin(self._sync)
+        except BaseException:
+            self._lock.release()
+            raise
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            try:
+                if kind is None:
+                    self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+        finally:
+            self._lock.release()
 
 
 class Database:
@@ -81,33 +117,18 @@ class Database:
         self._synced = False
         self._mark = -1
 
-    @contextlib.contextmanager
-    def writing(self, *, sync: bool = False) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, sync: bool = False) -> _Writing:
         """
         A transaction that writes: all of it is committed when the block ends, or none where it raises.
 
         With ``sync`` it is on disk by then, and so is all that was committed before.
         """
-        lock = self._own_lock()
-        with lock:
-            connection = self._connection or self._open()
-            if sync is not self._synced:
-                connection.execute("PRAGMA synchronous=FULL" if sync else "PRAGMA synchronous=NORMAL")
-                self._synced = sync
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        return _Writing(self, sync)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The database as it is at the first statement of the block, whoever writes meanwhile."""
-        lock = self._own_lock()
-        with lock:
+        with self.own_lock():
             connection = self._connection or self._open()
             connection.execute("BEGIN")
             try:
@@ -141,7 +162,17 @@ class Database:
                 connection.close()
                 os.close(self._mark)
 
-    def _own_lock(self) -> threading.RLock:
+    def begin(self, sync: bool) -> sqlite3.Connection:
+        """Begin to write; whoever does has the lock, and ends it."""
+        connection = self._connection or self._open()
+        if sync is not self._synced:
+            connection.execute("PRAGMA synchronous=FULL" if sync else "PRAGMA synchronous=NORMAL")
+            self._synced = sync
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
+
+    def own_lock(self) -> threading.RLock:
+        """The lock of this process: a child has its own."""
         if self._pid != os.getpid():
             # Another thread of the parent may have held the lock when this process was made.
             self._lock, self._pid = threading.RLock(), os.getpid()

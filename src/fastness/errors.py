@@ -211,6 +211,24 @@ class PluginTimeout(PluginError):
     """A plugin's lifecycle phase passed its timebox."""
 
 
+class PackageChanged(PluginError):
+    """
+    The files of an installed plugin are not those that were installed.  None of them runs.
+
+    ``digest`` names the package, ``problems`` says of each path what is wrong with it.
+    """
+
+    def __init__(self, digest: str, problems: Iterable[str]) -> None:
+        self.digest = digest
+        self.problems = tuple(problems)
+        shown = "; ".join(_short(problem) for problem in self.problems[:5])
+        more = f"; and {len(self.problems) - 5} more" if len(self.problems) > 5 else ""
+        super().__init__(
+            f"the installed files of package {digest[:16]} were changed: {shown}{more}.  "
+            "Nothing of it ran. Fix: install the plugin again"
+        )
+
+
 class HostBug(FastnessError):
     """An invariant of ours does not hold.  This should never happen: please report it."""
 

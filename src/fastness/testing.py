@@ -1,5 +1,5 @@
 """
-For those who build on Fastness: a fake backend, and a conformance kit for real ones.
+For those who build on Fastness: a fake backend, and conformance kits for real ones and for capabilities.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from typing import Any
 
 from fastness.api import AsyncSandbox
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.brokered import Calls
+from fastness.conformance import Case, check_capability
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
 
-__all__ = ["FakeBackend", "Report", "check_backend", "fake_sandbox"]
+__all__ = ["Case", "FakeBackend", "Report", "check_backend", "check_capability", "fake_sandbox"]
 
 Answer = Report | Exception | Callable[[RunRequest, Staged], Report]
 
@@ -51,10 +53,12 @@ class FakeBackend(Backend):
             ),
         )
 
-    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """The next answer of the script; its output goes to the sink, as a real backend's would."""
         self.requests.append(request)
         self.staged.append(staged)
+        if calls is not None:
+            calls.close()
         answer: Answer = self._answers.pop(0) if self._answers else Report(outcome=Outcome(OutcomeKind.OK), exit_code=0)
         if isinstance(answer, Exception):
             raise answer
@@ -65,8 +69,10 @@ class FakeBackend(Backend):
                     sink(name, data)
         return report
 
-    async def open_session(self, request: RunRequest) -> BackendSession:
+    async def open_session(self, request: RunRequest, calls: Calls | None = None) -> BackendSession:
         """A session that answers from the same script."""
+        if calls is not None:
+            calls.close()
         return _FakeSession(self)
 
     async def aclose(self) -> None:

@@ -129,6 +129,43 @@ def test_a_stopped_host_is_not_taken_for_a_dead_one(log: AuditLog) -> None:
     assert ("outcome", 1, "") in told(log)
 
 
+# what is on disk
+
+
+def syncs(log: AuditLog, tmp_path: Path, code: str) -> list[str]:
+    """The calls that write and sync, and the marks that the host makes between them, in their order."""
+    if shutil.which("strace") is None:
+        pytest.skip("there is no strace here to see system calls with")
+    out = tmp_path / "calls"
+    command = ["strace", "-f", "-o", str(out), "-e", "trace=pwrite64,fdatasync,fsync,write"]
+    environment = {**os.environ, "PYTHONPATH": str(house.SOURCE)}
+    command += [sys.executable, "-c", f"{PRELUDE}{code}", log.path, log.key]
+    if subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL).returncode:
+        pytest.skip("system calls cannot be seen here")
+    found = []
+    for line in out.read_text().splitlines():
+        call = line.split(None, 1)[1].split("(")[0]
+        found.append(line.split('"')[1] if call == "write" and '"mark' in line else call)
+    return found
+
+
+def test_what_leaves_is_on_disk_first(log: AuditLog, tmp_path: Path) -> None:
+    """The intent of an effect that leaves is synced before it returns; of others only written (the control)."""
+    code = (
+        "log.done(log.intend(about), about); import msgspec\n"
+        "leaves = msgspec.structs.replace(about, leaves=True)\n"
+        "os.write(1, b'mark1'); n = log.intend(about); os.write(1, b'mark2'); log.done(n, about)\n"
+        "os.write(1, b'mark3'); n = log.intend(leaves); os.write(1, b'mark4'); log.done(n, leaves)\n"
+        "os.write(1, b'mark5')"
+    )
+    found = syncs(log, tmp_path, code)
+    between = {n: found[found.index(f"mark{n}") + 1 : found.index(f"mark{n + 1}")] for n in (1, 2, 3, 4)}
+    for number in (1, 2, 4):
+        assert set(between[number]) == {"pwrite64"}, number
+    assert between[3][0] == "pwrite64"
+    assert between[3][-1] in ("fdatasync", "fsync")
+
+
 # a database that another process holds
 
 

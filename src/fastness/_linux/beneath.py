@@ -88,6 +88,26 @@ def open_child(folder: int, name: str, flags: int, mode: int = 0) -> int:
     return found
 
 
+def open_entry(folder: int, name: str, flags: int, mode: int = 0) -> int:
+    """
+    As :func:`open_child`, and what is mounted on a file is not opened either (``EXDEV``).
+
+    Without ``openat2`` that is told by its device, so that a file of the same file system mounted there is opened.
+    """
+    if has_openat2():
+        if not name or "/" in name or name in (".", ".."):
+            raise OSError(errno.EINVAL, "not the name of an entry", name)
+        return _openat2(folder, name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, _STRICT)
+    found = open_child(folder, name, flags, mode)
+    try:
+        if os.fstat(found).st_dev != os.fstat(folder).st_dev:
+            raise OSError(errno.EXDEV, "on another file system", name)
+    except BaseException:
+        os.close(found)
+        raise
+    return found
+
+
 def open_folder(top: int, path: str) -> int:
     """
     Open the folder ``path`` below ``top`` through real folders only; ``""`` is ``top`` itself, opened anew.

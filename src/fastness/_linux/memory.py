@@ -39,6 +39,27 @@ F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1, 2, 4, 8
 SEALED = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
 
 
+#: ``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of mallopt(3), and what they are set to.
+_TRIM, _TRIM_BYTES = -1, 2 << 20
+_MAPPED, _MAPPED_BYTES = -3, 4 << 20
+
+
+def give_back() -> None:
+    """
+    Have the C library give free memory at the end of a heap back to the kernel, whatever was allocated before.
+
+    By itself glibc keeps more the larger a block it has ever freed, up to 64 MiB (mallopt(3), under
+    ``M_MMAP_THRESHOLD``).  Other C libraries have no such setting, and keep less.
+    """
+    try:
+        mallopt = C.CDLL(None).mallopt
+    except AttributeError:
+        return
+    # SAFETY: integers only.  Both are set, since setting either stops the library from adjusting the other.
+    mallopt(_TRIM, _TRIM_BYTES)
+    mallopt(_MAPPED, _MAPPED_BYTES)
+
+
 def map_image(address: int, length: int, fd: int, offset: int = 0) -> None:
     """
     Lay ``length`` bytes of ``fd`` over the memory at ``address``: readable, writable, copied on write.

@@ -48,6 +48,7 @@ class CallChannel:
 
     __slots__ = (
         "_guest_ids",
+        "_largest",
         "_last",
         "_left",
         "_log_left",
@@ -66,6 +67,7 @@ class CallChannel:
         self._numbers = numbers
         #: The last id of the guest's, over all its invokes.
         self._last = 0
+        self._largest = 0
         self._left = 0
         self._log_left = 0
         #: Open calls, both ways: our number to the guest's id, and back.
@@ -78,6 +80,7 @@ class CallChannel:
     def begin(self, limits: dict[str, Any]) -> None:
         """An invoke begins: nothing of an earlier one is left to read or half written."""
         self.end()
+        self._largest = limits.get("call_bytes", frames.GUEST_MAX_BLOB)
         self._left = limits.get("calls_in_flight", 16)
         self._log_left = limits.get("log_bytes", 0)
 
@@ -133,6 +136,13 @@ class CallChannel:
         while len(self._open) >= self._left:
             self._hear(None)
         self._last = id
+        if len(frame.blob) > self._largest:
+            if self._queued >= QUEUE_BYTES:
+                # It reads no answers, so there is no room for this one either: only the end of the run ends this.
+                self._watch.wait_for_parent(None, deaf=True)
+            fault = {"id": id, "code": "too_large", "message": f"arguments take {self._largest} bytes at most"}
+            self._keep(frames.FAULT, fault, b"")
+            return
         self._numbers[0] += 1
         number = self._numbers[0]
         self._open[number] = id
@@ -187,9 +197,10 @@ class CallChannel:
         """Take in one frame of the parent's; False where none came in time.  Raises ``Stop``."""
         # A guest that reads nothing must not make this process keep it all.
         full = self._queued >= QUEUE_BYTES
-        while full or (frame := self._talk.receive_now()) is None:
+        while full or (frame := self._talk.received()) is None:
             if not self._watch.wait_for_parent(seconds, deaf=full):
                 return False
+            self._talk.read_some()
         if frame.type not in (frames.REPLY, frames.FAULT):
             raise RuntimeError(f"a frame of type {frame.type} came while a guest runs")
         head = tiny_json.loads(frame.head.decode())
@@ -197,10 +208,13 @@ class CallChannel:
         if id:
             del self._guest_ids[id]
             head["id"] = id
-            text = tiny_json.dumps(head).encode()
-            self._queue.append((frame.type, text, frame.blob))
-            self._queued += len(text) + len(frame.blob)
+            self._keep(frame.type, head, frame.blob)
         return True
+
+    def _keep(self, kind: int, head: dict[str, Any], blob: bytes) -> None:
+        text = tiny_json.dumps(head).encode()
+        self._queue.append((kind, text, blob))
+        self._queued += len(text) + len(blob)
 
 
 class CallsFd(Fd):

@@ -19,7 +19,7 @@ import os
 import sys
 import time
 
-from fastness._linux import confine, pagemap
+from fastness._linux import confine, memory, pagemap
 from fastness._wasi import binding, memfs_tree, preview1, serving, tiny_json
 from fastness._wasi import image as images
 from fastness._wasi.engine_talk import Conversation, fill_rows
@@ -94,6 +94,7 @@ class EngineProcess:
 
     def start(self, runtime: str, options: dict[str, Any]) -> None:
         """Load, link and confine."""
+        memory.give_back()
         lib = binding.load(options["library"])
         self.mark("library")
         engine = binding.Engine(

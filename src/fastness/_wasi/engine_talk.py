@@ -58,18 +58,19 @@ class Conversation:
             if kind not in (frames.REPLY, frames.FAULT):
                 return kind, head, blob
 
-    def receive_now(self) -> frames.Frame | None:
-        """The next frame from the parent, or None where it has not come yet; ends the process at end of file."""
-        parser = self._parser
-        while (frame := parser.next()) is None:
-            try:
-                data = self._socket.recv(min(max(parser.needed(), _CHUNK), 1 << 20), _MSG_DONTWAIT)
-            except BlockingIOError:
-                return None
-            if not data:
-                os._exit(0)
-            parser.feed(data)
-        return frame
+    def received(self) -> frames.Frame | None:
+        """The next frame of what was read from the parent, or None where that is none."""
+        return self._parser.next()
+
+    def read_some(self) -> None:
+        """Read what has come from the parent, without waiting; ends the process at end of file."""
+        try:
+            data = self._socket.recv(min(max(self._parser.needed(), _CHUNK), 1 << 20), _MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if not data:
+            os._exit(0)
+        self._parser.feed(data)
 
     def _receive(self) -> tuple[int, dict[str, Any], bytes]:
         parser = self._parser

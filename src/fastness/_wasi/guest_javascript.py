@@ -14,6 +14,7 @@ import struct
 from fastness._wasi import memfs, memfs_tree, tiny_json
 from fastness._wasi.quickjs import (
     ASYNC,
+    COMPILE_ONLY,
     EXCEPTION,
     GLOBAL,
     MODULE,
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
     from fastness._wasi import image as images
     from fastness._wasi.binding import Instance, Linker
+    from fastness._wasi.calls import CallChannel
 
 #: The boot code's files in the order in which they are evaluated; the image maker hands over ``encode`` by itself and
 #: the others as one text with NUL between.
-SOURCES = ("encode", "inspect", "boot", "web", "modules")
+SOURCES = ("encode", "inspect", "boot", "web", "modules", "context")
 
 #: The guest's C stack has 2 MiB; what the interpreter may use of it.  More would let functions that use little of it
 #: reach the end of the machine's stack first, which ends the run.
@@ -108,7 +110,7 @@ class JavaScriptGuest:
         made = turn.global_value("__fastness")
         for name, text in tiny_json.loads(turn.text(turn.property(made, "aliases")).decode()).items():
             turn.compile_module(name, text)
-        for name in ("begin", "done", "fail", "forget", "tick"):
+        for name in ("abandon", "answered", "begin", "done", "fail", "forget", "grant", "run", "tick"):
             state[name] = turn.property(made, name)
         state["cell"] = turn.cell(turn.property(made, "cell"))
         turn.evaluate(b"delete globalThis.__fastness", b"<fastness>", GLOBAL)
@@ -134,6 +136,10 @@ class JavaScriptGuest:
         if invoke.get("op") != "execute":
             turn.prepare()
         turn.run(invoke, code)
+
+
+class _NoRoom(Exception):
+    """The guest's memory has no room for what it is to be told."""
 
 
 class _NoLibrary:
@@ -167,23 +173,36 @@ class Turn(Interpreter):
         """Evaluate ``code``, let everything that it started come to its end, and leave the answer with the host."""
         head = {name: invoke[name] for name in ("args", "env", "filename") if invoke.get(name)}
         if head:
-            self._begin(head)
-        answer = self._answer(code, (invoke.get("filename") or "<run>").encode("utf-8", "replace"))
+            self._tell("begin", tiny_json.dumps(head).encode())
+        name = (invoke.get("filename") or "<run>").encode("utf-8", "replace")
+        try:
+            answer = self._answer(code, name, invoke.get("op") == "execute")
+        except _NoRoom:
+            answer = _OUT_OF_MEMORY
+        if self._lasting and self._host.run.calls is not None:
+            self.function("abandon")
         # What the program wrote to files and streams of its own may still be in libc's buffers.
         self.instance.call(b"fflush", 0)
         self._host.answer(answer)
 
-    def _begin(self, head: dict[str, Any]) -> None:
-        data = tiny_json.dumps(head).encode()
+    def _tell(self, name: str, data: bytes) -> None:
+        """Call a function of the boot code with a text.  Raises ``_NoRoom``."""
         address = self.place(data)
-        if address:
-            text = self.call(b"JS_NewStringLen", self.context, address, len(data))
-            self.instance.call_raw(b"free", (address,))
-            self.function("begin", text)
-            self.free(text)
+        if not address:
+            raise _NoRoom
+        text = self.call(b"JS_NewStringLen", self.context, address, len(data))
+        self.instance.call_raw(b"free", (address,))
+        if text >> 32 == EXCEPTION or self.function(name, text) >> 32 == EXCEPTION:
+            raise _NoRoom
+        self.free(text)
 
-    def _answer(self, code: bytes, name: bytes) -> bytes:
-        main = self._start(code, name.replace(b"\0", b"?"))
+    def _answer(self, code: bytes, name: bytes, again: bool) -> bytes:
+        plugin = None
+        if context := self._host.run.context:
+            self._tell("grant", context)
+            plugin = tiny_json.loads(context.decode())["plugin"]
+        name = name.replace(b"\0", b"?")
+        main = self._start(code, name) if plugin is None else self._start_plugin(code, plugin["module"], again)
         while True:
             if main is None:
                 return _OUT_OF_MEMORY
@@ -220,6 +239,15 @@ class Turn(Interpreter):
             return as_module
         return value
 
+    def _start_plugin(self, code: bytes, module: str, again: bool) -> int | None:
+        """Call the method that the context names; a session has compiled its module at its first execute."""
+        if not again:
+            name = module.encode("utf-8", "replace").replace(b"\0", b"?")
+            made = self.evaluate(code, name, MODULE | COMPILE_ONLY)
+            if made is None or made >> 32 == EXCEPTION:
+                return made
+        return self.function("run")
+
     def _settle(self, main: int) -> int | None:
         """Run jobs and timers to the end.  Returns what was thrown and not caught, if anything was."""
         instance, state, context = self.instance, self.state, self.context
@@ -236,12 +264,37 @@ class Turn(Interpreter):
             if entry != head:
                 # struct { list link; JSValue promise, reason; }: rejected, and nobody has looked at it.
                 return int.from_bytes(self.peek(entry + 16, 8), "little")
-            if struct.unpack("<d", self.peek(timers, 8))[0] > 0:
+            waiting, due = struct.unpack("<dd", self.peek(timers, 16))
+            calls = self._host.run.calls
+            if calls is not None and calls.waiting and self._heard(calls, due if waiting > 0 else None):
+                continue
+            if waiting > 0:
                 if self.function("tick") >> 32 == EXCEPTION:
                     return self.exception()
             elif instance.call(b"js_os_poll_internal", context, 0xFFFFFFFF, 7):
                 # Timers of the interpreter's own library; it answers -1 where there are none.
                 return None
+
+    def _heard(self, calls: CallChannel, due: float | None) -> bool:
+        """
+        Wait for an answer of the host's, and no longer than until ``due``, in milliseconds; whether there was one.
+
+        Raises ``Stop`` when the run is to end meanwhile, and ``_NoRoom``.
+        """
+        clock = self._host.run.host.clock
+        seconds = None
+        if due is not None and not clock.frozen:
+            # A number of the guest's: it may be anything.
+            left = due / 1e3 - clock.monotonic() / 1e9
+            seconds = left if left > 0 else 0.0
+        if not calls.wait(seconds):
+            return False
+        found = calls.take()
+        if found is None:
+            return False
+        _, head, blob = found
+        self._tell("answered", b'{"head":%s,"value":%s}' % (head, blob or b"null"))
+        return True
 
     def _unsettled(self) -> int:
         error = self.evaluate(b"new Error(%s)" % tiny_json.dumps(_UNSETTLED).encode(), b"fastness:end", GLOBAL)

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 #: The files of the boot code, and the modules that they become, in this order; the image maker hands over ``encode`` by
 #: itself and the others as one text with NUL between.
-SOURCES = (("encode", "_fastness_encode"), ("context", "_fastness_context"), ("boot", "_fastness"))
+SOURCES = (
+    ("encode", "_fastness_encode"),
+    ("context", "_fastness_context"),
+    ("boot", "_fastness"),
+    ("wire", "_fastness_wire"),
+)
 
 _NO_SUCH_CALL = 0xFFFFFFFF
 
@@ -90,7 +95,8 @@ class PythonGuest:
             f"for _n, _s in {[(module, text) for (_, module), text in texts]!r}:\n"
             "  _m = types.ModuleType(_n); _m.__file__ = '<fastness>'; sys.modules[_n] = _m\n"
             "  exec(compile(_s, '<fastness>', 'exec'), _m.__dict__)\n"
-            f"_m.warm({preload!r})\n"
+            "_m.warm()\n"
+            f"sys.modules['_fastness'].warm({preload!r})\n"
             "import _fastness as _m, json as _j, os as _o\n"
             f"_o.write({self.channel}, _j.dumps([id(_m.turn), _m.generators()]).encode())\n"
             "del _m, _j, _o\n"

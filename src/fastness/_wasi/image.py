@@ -107,12 +107,16 @@ def reset(instance: Instance, image: Image, scanner: Scanner) -> bool:
     return True
 
 
-def learn_hot(instance: Instance, image: Image, scanner: Scanner) -> None:
-    """Remember which pages a smallest run writes: those are copied back, never dropped."""
+def learn_hot(instance: Instance, image: Image, scanner: Scanner, most: int = 64 << 20) -> None:
+    """Remember which pages a small run writes, where that is ``most`` bytes: those are copied back, never dropped."""
     base = instance.base()
+    if instance.size() != image.size:
+        return
     ranges = scanner.dirty(base, base + image.size)
-    image.hot = [(start - base, end - base) for start, end in ranges]
-    image.hot_bytes = sum(end - start for start, end in ranges)
+    total = sum(end - start for start, end in ranges)
+    if total <= most:
+        image.hot = [(start - base, end - base) for start, end in ranges]
+        image.hot_bytes = total
 
 
 def same(instance: Instance, image: Image) -> bool:

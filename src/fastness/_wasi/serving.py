@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: A reset instance is compared with its image after so many resets.
 _COMPARE_EVERY = 20_000
 _MEMORY_CAP = 4 << 30
+#: Bytes of pages that a run with a ctx may add to those that are copied back, never dropped.
+_HOT_MORE = 4 << 20
 #: The descriptor on which the boot code of a language guest tells claims.
 _CLAIMS = 1001
 #: Bytes of claims that a run may tell while it runs.
@@ -132,6 +134,8 @@ class Server:
         self.quick = quick
         self.talk = talk
         self._call_numbers = [0]
+        #: How many more runs with a ctx are looked at for the pages that such runs write.
+        self._lessons = 4
         self.image: images.Image | None = None
         self._slot: Instance | None = None
         self._slot_fresh = False
@@ -161,12 +165,17 @@ class Server:
     def recycle(self, run: Run, fresh: bool) -> None:
         """After a run's answer has left: make the next instance ready."""
         instance, run.instance = run.instance, None
+        called = run.calls is not None
         self._forget(run)
         if instance is None:
             return
         if self.image is None or self.guest.fresh_only:
             instance.close()
             return
+        if called and not fresh and run.ending == "returned" and self._lessons:
+            # Runs with a ctx write other pages than the smallest run, and an engine that serves one will serve more.
+            self._lessons -= 1
+            images.learn_hot(instance, self.image, self.scanner, _HOT_MORE)
         if not fresh and run.ending == "returned" and images.reset(instance, self.image, self.scanner):
             self._resets += 1
             if self._resets % _COMPARE_EVERY == 0 and not images.same(instance, self.image):
@@ -234,7 +243,7 @@ class Server:
         def write(data: bytes) -> None:
             run.payload_left -= len(data)
             if run.payload_left < 0:
-                raise Stop("payload")
+                raise Stop("payload", "the guest's answer is larger than its cap")
             run.payload.append(data)
 
         return write
@@ -271,8 +280,8 @@ class Server:
         except Trap as trap:
             self._ended(run, trap)
         except Stop as stop:
-            # The driver found that the guest has made itself unusable, which is an ending like another.
-            run.ending, run.trap = stop.reason, "the guest closed the channel of its answer"
+            # The driver found that the guest has made itself unusable, or waited on its behalf.
+            self._stopped(run, stop)
         except RuntimeError as error:
             run.ending, run.trap = "refused", str(error)[:200]
         finally:
@@ -293,14 +302,16 @@ class Server:
         elif isinstance(cause, preview1.ProcExit):
             run.ending, run.exit_code = "exit", cause.code
         elif isinstance(cause, Stop):
-            run.ending = _STOPPED.get(cause.reason, cause.reason)
-            run.trap = cause.detail[:200]
-            if cause.reason == "payload":
-                run.trap = "the guest's answer is larger than its cap"
+            self._stopped(run, cause)
         else:
             # One of our own callbacks failed: the guest is ended and the parent told that the fault is ours.
             where = run.host.where
             run.ending, run.trap = "refused", f"host call failed at {where}: {type(cause).__name__}: {cause}"[:200]
+
+    @staticmethod
+    def _stopped(run: Run, stop: Stop) -> None:
+        run.ending = _STOPPED.get(stop.reason, stop.reason)
+        run.trap = stop.detail[:200]
 
     def close(self, run: Run) -> None:
         """Drop a run's instance and tree."""
@@ -337,7 +348,7 @@ class Channel:
         """Make ``data`` the next thing that the guest reads from its channel.  Raises ``Stop`` where it closed it."""
         fd = self._run.host.fds.get(self._fd)
         if fd is None or fd.out is None:
-            raise Stop("payload")
+            raise Stop("payload", "the guest closed the channel of its answer")
         fd.data = data
         fd.pos = 0
 

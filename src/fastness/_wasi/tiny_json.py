@@ -51,7 +51,9 @@ else:
         text = text.strip(" \t\r\n")
         try:
             value, end = _scan(text, 0)
-        except StopIteration:
+        except (StopIteration, SystemError, ImportError):
+            # The scanner makes its error of a class of `json.decoder`, which is not loaded here: it then raises
+            # SystemError, or ImportError where it may try to load it.
             raise ValueError("not a JSON text") from None
         if end != len(text):
             raise ValueError("something follows the JSON text")

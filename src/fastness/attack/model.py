@@ -23,6 +23,8 @@ class Layer(enum.Enum):
     WASI = "wasi"
     #: A refusal inside the guest, before the host saw anything: a claimed row of ``denials``.
     GUEST = "guest"
+    #: The broker's decision on a call: a row of ``denials`` of the layer ``broker``.
+    BROKER = "broker"
     #: A limit: the outcome names it.
     LIMIT = "limit"
     #: What the attack needs does not exist in the guest; nothing had to be refused.
@@ -50,7 +52,7 @@ class Layer(enum.Enum):
 
 
 #: Layers that leave a row in ``denials``.
-RECORDING = frozenset({Layer.WASI, Layer.GUEST, Layer.SECCOMP})
+RECORDING = frozenset({Layer.WASI, Layer.GUEST, Layer.BROKER, Layer.SECCOMP})
 
 
 class Verdict(enum.Enum):

@@ -61,6 +61,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "What stops an attack:",
         "`wasi` rows are refusals that the host recorded;",
         "`guest` rows come from inside the guest and are marked as claimed;",
+        "`broker` rows are calls that the broker refused;",
         "`limit` is a limit that the outcome names;",
         "`absent` means that what the attack needs does not exist in the guest;",
         "`fresh` that each run starts from clean memory;",

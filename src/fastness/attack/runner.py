@@ -118,7 +118,7 @@ def _explain(result: RunResult, expect: Expect) -> tuple[str, str]:
         if wanted and not there:
             return f"no layer of the run is {' or '.join(wanted)}; layers: {dict(result.layers)}", ""
         return "", expect.layer.value
-    own = expect.layer.value if expect.layer is Layer.SECCOMP else ""
+    own = expect.layer.value if expect.layer in (Layer.SECCOMP, Layer.BROKER) else ""
     rows = [row for row in result.denials if row.claimed == (expect.layer is Layer.GUEST)]
     for row in rows:
         if (

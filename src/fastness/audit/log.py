@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from fastness.audit import keys, schema, writers
-from fastness.audit.record import GENESIS, KILLED, AuditRecord, Sealer, clean, number
+from fastness.audit.record import GENESIS, KILLED, SHORT, AuditRecord, Sealer, clean, number
 from fastness.database import failed
 from fastness.errors import BackendError, FastnessError
 from fastness.runs import DenialCode
@@ -206,17 +206,17 @@ class AuditLog:
             self._writer = None
 
     def _commit(self) -> None:
-        drafts: list[_Draft] = []
-        while self._queue and len(drafts) < _TOGETHER:
+        drafts = list(self._late)
+        late = len(drafts)
+        while self._queue and len(drafts) < _TOGETHER + late:
             drafts.append(self._queue.popleft())
         error: FastnessError | None = None
-        late = list(self._late)
         try:
             if self._closed:
                 raise AuditLogClosed(_STEP, "the trail was closed", "keep it open for as long as runs go on")
             if self._database.renewed() or self._writer is None:
                 self._begin()
-            self._write([*late, *drafts], sync=any(draft.sync for draft in drafts))
+            self._write(drafts)
         except (sqlite3.Error, OSError, msgspec.MsgspecError) as caught:
             error = failed(_STEP, self.path, caught)
             error.__cause__ = caught
@@ -225,20 +225,22 @@ class AuditLog:
         except BaseException:
             error = BackendError(_STEP, "it was interrupted")
             raise
-        else:
-            for _ in late:
-                self._late.popleft()
         finally:
-            for draft in drafts:
+            if late and error is None:
+                self._late.clear()
+            for draft in drafts[late:]:
                 if error is not None and draft.error is None:
                     draft.error = error
                     if draft.closes:
                         self._late.append(draft)
                 draft.done = True
 
-    def _write(self, drafts: list[_Draft], *, sync: bool) -> None:
+    def _write(self, drafts: list[_Draft]) -> None:
         opened: dict[int, tuple[Any, ...]] = {}
         closed: set[int] = set()
+        sync = False
+        for draft in drafts:
+            sync = sync or draft.sync
         with self._database.writing(sync=sync) as connection:
             seq, previous = schema.head(connection) or (0, GENESIS)
             for draft in drafts:
@@ -269,6 +271,7 @@ class AuditLog:
     def _begin(self) -> None:
         """The start of this process as a writer: what dead ones owe is written for them."""
         with self._database.writing() as connection:
+            schema.tolerant(connection)
             strange = schema.foreign(connection)
             if strange:
                 raise self._damaged(f"it holds what is not ours: {', '.join(strange)[:200]}")
@@ -313,11 +316,8 @@ class AuditLog:
 
 
 def _about(about: About) -> tuple[str, ...]:
-    return (
-        clean(about.run),
-        clean(about.plugin),
-        clean(about.owner),
-        clean(about.capability),
-        clean(about.operation),
-        clean(about.target),
-    )
+    texts = (about.run, about.plugin, about.owner, about.capability, about.operation, about.target)
+    for text in texts:
+        if len(text) > SHORT or not text.isascii():
+            return tuple(map(clean, texts))
+    return texts

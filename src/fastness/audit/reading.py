@@ -47,6 +47,7 @@ def records(path: str, query: Query | None = None, *, after: int = -1) -> Iterat
     try:
         while True:
             with database.reading() as connection:
+                schema.tolerant(connection)
                 rows = connection.execute(statement, (after, *query.values)).fetchall()
             for row in rows:
                 yield schema.record_of(row)
@@ -67,6 +68,7 @@ def last(path: str, query: Query | None = None, *, count: int) -> list[AuditReco
     database = schema.database(path)
     try:
         with database.reading() as connection:
+            schema.tolerant(connection)
             statement = f"{schema.SELECT} WHERE 1{query.where} ORDER BY seq DESC LIMIT ?"
             rows = connection.execute(statement, (*query.values, count)).fetchall()
     except (sqlite3.Error, OSError) as error:

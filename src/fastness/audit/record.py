@@ -12,13 +12,14 @@ import msgspec
 
 from fastness.errors import HostBug
 
-__all__ = ["FIELDS", "GENESIS", "KILLED", "AuditRecord", "Sealer", "clean", "number"]
+__all__ = ["FIELDS", "GENESIS", "KILLED", "SHORT", "AuditRecord", "Sealer", "clean", "number"]
 
 #: ``prev_hash`` of the first record.
 GENESIS = "0" * 64
 #: ``code`` of the outcome that the next start writes for an intent whose process died.
 KILLED = "killed between intent and outcome"
-_TEXT_MAX = 500
+#: Characters that a text of a record may have; longer ones are cut.
+SHORT = 500
 _NUMBER_MAX = (1 << 53) - 1
 
 
@@ -90,13 +91,18 @@ class Sealer:
 
     def fits(self, row: tuple[Any, ...]) -> bool:
         """Whether a whole row is as it was sealed."""
-        return hmac.compare_digest(self.seal(row[:-1]).encode(), str(row[-1]).encode("utf-8", "replace"))
+        try:
+            seal = self.seal(row[:-1])
+        except UnicodeEncodeError:
+            # A text that no record can have.
+            return False
+        return hmac.compare_digest(seal.encode(), str(row[-1]).encode("utf-8", "replace"))
 
 
 def clean(text: str) -> str:
     """A text as a record keeps it: what UTF-8 cannot carry is written out, and it is at most 500 characters."""
-    if len(text) > _TEXT_MAX:
-        text = text[: _TEXT_MAX - 3] + "..."
+    if len(text) > SHORT:
+        text = text[: SHORT - 3] + "..."
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 from fastness.audit.record import FIELDS, AuditRecord
 from fastness.database import Database
 
-__all__ = ["INSERT", "SELECT", "TRIGGERS", "WAITING", "database", "foreign", "head", "record_of"]
+__all__ = ["INSERT", "SELECT", "TRIGGERS", "WAITING", "database", "foreign", "head", "record_of", "tolerant"]
 
 _APPLICATION = 0x46_4E_41_55  # FNAU
 _KINDS = {int: "INTEGER NOT NULL", float: "REAL NOT NULL", str: "TEXT NOT NULL"}
@@ -55,6 +55,12 @@ WAITING = (
 def record_of(row: tuple[Any, ...]) -> AuditRecord:
     """A row as a record.  Values of other types than were written are kept: such a row does not verify."""
     return AuditRecord(**dict(zip(FIELDS, row, strict=True)))
+
+
+def tolerant(connection: sqlite3.Connection) -> None:
+    """Have texts that are not UTF-8 read as what they are not, so that whoever put one in cannot stop the reader."""
+    # Made of the type itself: a function of ours for each text would take half of the time of verifying.
+    connection.text_factory = functools.partial(str, encoding="utf-8", errors="surrogateescape")
 
 
 def head(connection: sqlite3.Connection) -> tuple[int, str] | None:

@@ -19,7 +19,7 @@ import msgspec
 
 from fastness.audit import keys, schema
 from fastness.audit.record import FIELDS, GENESIS, Sealer
-from fastness.database import failed
+from fastness.database import broken, failed
 from fastness.errors import BackendError, ConfigurationError
 
 __all__ = ["Anchor", "Damage", "Kind", "Verdict", "anchor", "examine", "verify"]
@@ -51,6 +51,8 @@ class Kind(enum.StrEnum):
     PRUNED = "pruned"
     #: No record fits the key.
     KEY = "key"
+    #: The file itself is damaged, so that not all records could be read.
+    FILE = "file"
     #: The database holds a table or trigger that is not ours, or lacks one.
     SCHEMA = "schema"
 
@@ -123,15 +125,38 @@ def verify(path: str, key: str, head: Anchor | None = None) -> Verdict:
     database = schema.database(path)
     try:
         with database.reading() as connection:
-            # Their order in the table is that of their numbers.
-            rows = connection.execute(f"{schema.SELECT} ORDER BY seq")
-            found = examine(rows, secret, head)
-            strange = [Damage(Kind.SCHEMA, 0, 0, f"the database: {name}") for name in schema.foreign(connection)]
+            more = [Damage(Kind.SCHEMA, 0, 0, f"the database: {name}") for name in schema.foreign(connection)]
+            try:
+                look = _walk(connection, secret, head)
+            except sqlite3.OperationalError:
+                # A text that is no UTF-8, as no record has it.  Reading with an eye to that takes twice as long.
+                schema.tolerant(connection)
+                look = _walk(connection, secret, head)
+            if look.stopped:
+                more.append(
+                    Damage(Kind.FILE, look.reached, look.reached, f"after record {look.reached}: {look.stopped}")
+                )
     except (sqlite3.Error, OSError) as error:
+        if broken(error):
+            return Verdict(damages=(Damage(Kind.FILE, 0, 0, f"the database: {error}"),))
         raise failed("reading the audit trail", path, error) from error
     finally:
         database.close()
-    return msgspec.structs.replace(found, damages=(*strange, *found.damages)) if strange else found
+    found = look.verdict()
+    return msgspec.structs.replace(found, damages=(*more, *found.damages)) if more else found
+
+
+def _walk(connection: sqlite3.Connection, key: bytes, head: Anchor | None) -> _Look:
+    """Look at all rows that can be read, in the order of their numbers, which is that of the table."""
+    look = _Look(key, head)
+    try:
+        for row in connection.execute(f"{schema.SELECT} ORDER BY seq"):
+            look.at(row)
+    except sqlite3.DatabaseError as error:
+        if not broken(error):
+            raise
+        look.stopped = str(error)
+    return look
 
 
 def examine(rows: Iterable[tuple[Any, ...]], key: bytes, head: Anchor | None = None) -> Verdict:
@@ -158,6 +183,8 @@ class _Look:
         self._bad: list[tuple[Any, ...]] = []
         self._bad_count = 0
         self._resealed: list[int] = []
+        #: Why not all rows could be read.
+        self.stopped = ""
 
     def at(self, row: tuple[Any, ...]) -> None:
         seq, previous, hash_ = row[_SEQ], row[_PREV], row[_HASH]
@@ -184,6 +211,11 @@ class _Look:
         if self._head is not None and seq == self._head.seq:
             self._of_head = str(hash_)
         self._last, self._last_fits = Anchor(seq, str(hash_)), fits
+
+    @property
+    def reached(self) -> int:
+        """The number of the last record that was looked at."""
+        return self._last.seq
 
     def verdict(self) -> Verdict:
         damages = self._damages()
@@ -223,7 +255,7 @@ class _Look:
             if tuple(map(type, row)) != schema.TYPES:
                 continue
             for number in numbers:
-                if self._sealer.fits((*row[:_SEQ], number, *row[_SEQ + 1 :])):
+                if number != row[_SEQ] and self._sealer.fits((*row[:_SEQ], number, *row[_SEQ + 1 :])):
                     found[row[_SEQ]] = number
                     break
         return found

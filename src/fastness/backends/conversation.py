@@ -19,6 +19,7 @@ from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError
 from fastness.runner.staging import DOES_NOT_FIT
 from fastness.runs import Changes, Denial, DenialCode, Files, Outcome, OutcomeKind, RunRequest, Usage
+from fastness.wire import frames
 from fastness.wire import messages as m
 from fastness.wire.payload import ClaimHead, GuestPayload, decode_claims, decode_payload
 
@@ -75,6 +76,7 @@ def _head(
             output_bytes=limits.output_bytes,
             output_total_bytes=limits.output_total_bytes,
             frame_bytes=min(limits.frame_bytes, 3 << 20),
+            call_bytes=min(limits.frame_bytes, frames.GUEST_MAX_BLOB),
             calls_in_flight=limits.calls_in_flight,
             log_bytes=limits.log_bytes,
         ),
@@ -244,7 +246,8 @@ def _report(
         if kind is None:
             kind, detail, exit_code = _outcome(request, result, answer, exit_code)
     assert kind is not None
-    if calling is not None and calling.over and kind in (OutcomeKind.CANCELLED, OutcomeKind.TIMEOUT):
+    if calling is not None and calling.over and kind not in (OutcomeKind.PROTOCOL, OutcomeKind.CRASHED):
+        # Also where the guest had come to its end before it could be told.
         kind, detail = OutcomeKind.CALL_LIMIT, f"more than {request.limits.calls} calls of the host"
     refused, refused_dropped = calling.denials() if calling is not None else ((), 0)
     denials = _denials(result, refused, answer.claims if answer is not None else claims)

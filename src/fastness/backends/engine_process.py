@@ -103,6 +103,8 @@ class EngineProcess:
         self._words = ""
         #: What has yet to be sent of answers to a guest's calls: whole frames, the first perhaps in part.
         self._outbox: deque[memoryview] = deque()
+        self._waiter: select.epoll | None = None
+        self._wants = (0, 0)
 
     @classmethod
     def spawn(cls, descriptors: list[int], waiting: Waiting) -> EngineProcess:
@@ -208,6 +210,8 @@ class EngineProcess:
                 raise
             if found is not None:
                 return found
+            if calling is not None:
+                await self._answer(calling)
             data = None
             try:
                 data = self._talk.recv(_CHUNK)
@@ -219,48 +223,59 @@ class EngineProcess:
                 # As above: outside the handler.
                 if calling is None:
                     await self._waiting.readable(self._talk)
-                else:
-                    await self._answer(calling)
                 continue
             if not data:
                 raise self._lost("")
             session.receive(data)
 
     async def _answer(self, calling: Calling) -> None:
-        """Send answers as far as the engine takes them, and wait for it, or for more of them."""
-        # The next ones are fetched when these have left: what is not read waits where it is counted.
-        if not self._outbox:
-            self._outbox.extend(map(memoryview, calling.answers()))
-        sent = self._push()
-        if sent and not self._outbox:
-            return
-        want = select.EPOLLIN | (select.EPOLLOUT if self._outbox else 0)
-        with select.epoll() as waiter:
-            waiter.register(self._talk.fileno(), want)
-            if not self._outbox:
-                waiter.register(calling.fileno(), select.EPOLLIN)
-            await self._waiting.events(waiter, _PATIENCE_S)
+        """Send answers as they come, as far as the engine takes them, until there is something to read from it."""
+        talk, bell = self._talk.fileno(), calling.fileno()
+        if self._waiter is None:
+            self._waiter = select.epoll()
+            self._waiter.register(talk, select.EPOLLIN)
+            self._waiter.register(bell, select.EPOLLIN)
+            self._wants = (select.EPOLLIN, select.EPOLLIN)
+        while True:
+            # More answers are fetched when those before have left, so that what is not read waits where it is counted;
+            # and an engine that lets more calls through than it may is not read until one of them is answered.
+            wants = (
+                (0 if self._session.paused else select.EPOLLIN) | (select.EPOLLOUT if self._outbox else 0),
+                0 if self._outbox else select.EPOLLIN,
+            )
+            if wants != self._wants:
+                self._waiter.modify(talk, wants[0])
+                self._waiter.modify(bell, wants[1])
+                self._wants = wants
+            come = dict(await self._waiting.events(self._waiter, _PATIENCE_S))
+            if bell in come:
+                self._outbox.extend(map(memoryview, calling.answers()))
+            self._push()
+            if come.get(talk, 0) & ~select.EPOLLOUT:
+                return
 
-    def _push(self) -> bool:
-        """Send of the outbox what goes without waiting; whether anything went."""
-        went = False
+    def _push(self) -> None:
+        """Send of the outbox what goes without waiting."""
         while self._outbox:
             first = self._outbox[0]
             try:
                 sent = self._talk.send(first)
             except BlockingIOError:
                 break
-            except OSError as error:
-                raise self._lost(str(error)) from None
-            went = True
+            except OSError:
+                # It is gone; what it said before that is still to be read.
+                self._outbox.clear()
+                break
             if sent == len(first):
                 self._outbox.popleft()
             else:
                 self._outbox[0] = first[sent:]
-        return went
 
     async def finish_answers(self) -> None:
         """The guest is over: send the rest of an answer that was sent in part, and none besides."""
+        if self._waiter is not None:
+            self._waiter.close()
+            self._waiter = None
         if self._outbox:
             rest = self._outbox[0]
             whole = isinstance(rest.obj, bytes) and len(rest) == len(rest.obj)
@@ -336,8 +351,9 @@ class EngineProcess:
         self.dead = True
         if self.process.poll() is None:
             self.process.kill()
-        for one in (self._talk, self._control):
+        for one in (self._talk, self._control, *([self._waiter] if self._waiter is not None else ())):
             one.close()
+        self._waiter = None
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:  # pragma: no cover  # a process in uninterruptible sleep
@@ -359,7 +375,7 @@ class EngineProcess:
     @property
     def quiet(self) -> bool:
         """Whether an idle engine is as it should be: alive, and with nothing to say that nobody asked for."""
-        if not self.alive:
+        if not self.alive or self._outbox or self._session.parser.pending():
             return False
         try:
             self._talk.recv(1, socket.MSG_PEEK)

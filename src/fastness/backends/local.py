@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
+from fastness.backends.calling import close_calls
+from fastness.brokered import Calls
 from fastness.errors import ConfigurationError, TierUnavailable
 from fastness.runner.capture import HeadTail
 from fastness.runs import Changes, File, Files, Outcome, OutcomeKind, RunRequest, Usage
@@ -47,8 +49,9 @@ class LocalBackend(Backend):
         """Nothing is promised, so nothing is proven."""
         return Probe(backend=self.name, tier=Tier.MEDIATED.value)
 
-    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
+    async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """Run in a temporary folder that is removed afterwards.  Raises TierUnavailable unless opened."""
+        await _refuse_calls(calls, self._waiting)
         if not allowed():
             raise TierUnavailable("local", reason=f"unsandboxed runs are off; {VARIABLE}=1 would allow them")
         with tempfile.TemporaryDirectory(prefix=f"fastness-local-{os.getpid()}-") as folder:
@@ -65,12 +68,20 @@ class LocalBackend(Backend):
         finally:
             stop.set()
 
-    async def open_session(self, request: RunRequest) -> BackendSession:
+    async def open_session(self, request: RunRequest, calls: Calls | None = None) -> BackendSession:
         """The fallback has none."""
+        await close_calls(calls, self._waiting)
         raise ConfigurationError("tier", "local", "a tier that has sessions: wasm")
 
     async def aclose(self) -> None:
         """Nothing is kept."""
+
+
+async def _refuse_calls(calls: Calls | None, waiting: Waiting) -> None:
+    """What asks for a ctx is not to be run without a sandbox.  Raises ConfigurationError."""
+    if calls is not None:
+        await close_calls(calls, waiting)
+        raise ConfigurationError("tier", "local", "a tier with a sandbox: only there does a guest get a ctx")
 
 
 def _run_process(

@@ -16,8 +16,6 @@ from collections import OrderedDict
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from fastness._wasi import compiler
 from fastness.backends import materials as stock
 from fastness.backends import wasm_probe
@@ -26,9 +24,9 @@ from fastness.backends.calling import close_calls, refuse_wasi
 from fastness.backends.conversation import converse, layers_of
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.engine_process import EngineLost, EngineProcess
-from fastness.backends.session_turn import CLOSED, Turn
+from fastness.backends.wasm_session import WasmSession
 from fastness.brokered import Calls
-from fastness.errors import BackendError, ConfigurationError, StagingError
+from fastness.errors import BackendError, ConfigurationError
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Probe, Tier
@@ -83,7 +81,7 @@ class WasmBackend(Backend):
         self._closed = False
         #: How often everything in progress was cancelled, for those that are not on their way yet.
         self._cancels = 0
-        self._sessions: set[_Session] = set()
+        self._sessions: set[WasmSession] = set()
 
     async def probe(self, *, afresh: bool = False) -> Probe:
         """Run the proofs of :mod:`fastness.backends.wasm_probe`, or take them from this boot's record."""
@@ -301,7 +299,7 @@ class WasmBackend(Backend):
         materials = await self._language(request, want, None)
         pool = self._pool(materials, request.tenant)
         engine = await pool.acquire()
-        session = _Session(self, pool, engine, calls)
+        session = WasmSession(self, pool, engine, calls)
         self._sessions.add(session)
         return session
 
@@ -364,71 +362,3 @@ def _check(request: RunRequest, calls: Calls | None = None) -> None:
     if request.packages:
         allowed = "the tiers worker, confined and isolated; what the tier wasm can import is in its guest"
         raise ConfigurationError("packages", list(request.packages), allowed)
-
-
-class _Session(BackendSession):
-    """A live instance in an engine that nothing else uses."""
-
-    def __init__(
-        self, backend: WasmBackend, pool: Pool[EngineProcess], engine: EngineProcess, calls: Calls | None
-    ) -> None:
-        self._backend = backend
-        self._pool = pool
-        self._engine = engine
-        self._calls = calls
-        self._opened = False
-        self._lost = False
-        self._turn = Turn()
-
-    async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
-        self._turn.take()
-        try:
-            report = await self._execute(request, staged, sink)
-        finally:
-            if self._turn.leave():
-                self._give_back()
-        if self._turn.closed and report.outcome.kind is OutcomeKind.CRASHED:
-            # However the end of the engine looked from here, it was this that ended it.
-            return msgspec.structs.replace(report, outcome=Outcome(OutcomeKind.CANCELLED, CLOSED))
-        return report
-
-    async def _execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
-        if self._lost:
-            return Report(
-                outcome=Outcome(OutcomeKind.CRASHED, "an earlier run lost the session's state; open a new session"),
-                state="lost",
-            )
-        engine = self._engine
-        invoke = engine.next_id()
-        self._backend._running[engine] = invoke
-        operation = "execute" if self._opened else "open"
-        self._lost = True
-        try:
-            talk = await converse(
-                engine, self._backend._waiting, invoke, request, staged, sink, operation, session=1, calls=self._calls
-            )
-            self._opened = True
-            self._lost = talk.report is None or talk.report.state != "kept"
-            assert talk.report is not None
-            return talk.report
-        except EngineLost as lost:
-            return Report(outcome=Outcome(OutcomeKind.CRASHED, lost.why), state="lost")
-        except StagingError:
-            # The files did not fit, so nothing ran and the guest is as it was.
-            self._lost = not engine.alive
-            raise
-        finally:
-            self._backend._running.pop(engine, None)
-
-    async def aclose(self) -> None:
-        if self._turn.close():
-            self._give_back()
-        else:
-            # An execute that is under way sees the end of its stream and cleans up.
-            self._engine.process.kill()
-        await close_calls(self._calls, self._backend._waiting)
-
-    def _give_back(self) -> None:
-        self._backend._sessions.discard(self)
-        # The engine has held this session's secrets; ending it is the simplest way to be sure of all of them.
-        self._pool.release(self._engine, False)

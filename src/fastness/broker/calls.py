@@ -8,6 +8,7 @@ time it is looked at: decoded with bounds into a type of the operation's own.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 import time
@@ -287,6 +288,8 @@ class RunCalls:
             os.eventfd_write(self._bell, 1)
 
 
+# Looking at a type's fields takes longer than a small run does, and operations are frozen data.
+@functools.lru_cache(1024)
 def _described(kind: str, operation: Operation) -> Granted:
     fields = msgspec.structs.fields(operation.arguments)
     return Granted(

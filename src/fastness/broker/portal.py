@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -53,7 +54,8 @@ def _stop(pid: int, found: asyncio.AbstractEventLoop, thread: threading.Thread) 
 
 def soon(function: Callable[..., object], *arguments: object) -> None:
     """Have the loop's thread call this next."""
-    loop().call_soon_threadsafe(function, *arguments)
+    # A context of its own: in the caller's, which may be of another kind of loop, libraries would think to be there.
+    loop().call_soon_threadsafe(function, *arguments, context=contextvars.Context())
 
 
 def wait(coroutine: Coroutine[Any, Any, Any], seconds: float) -> Any:

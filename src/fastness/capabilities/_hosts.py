@@ -72,8 +72,10 @@ def host_of(text: str) -> Host:
 
 
 def _to_ascii(text: str) -> str:
-    import idna
-
+    try:
+        import idna
+    except ImportError:
+        raise BadHost("a host that is not ASCII, which takes fastness[net] to read") from None
     try:
         # The mapping turns full-width digits, other full stops and capitals into the ASCII that they stand for; what is
         # left is judged like any other text.

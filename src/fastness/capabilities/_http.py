@@ -14,6 +14,8 @@ import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from ipaddress import ip_address
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -21,7 +23,7 @@ import anyio.to_thread
 import httpcore2
 import msgspec
 from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, checkpoint
 
 from fastness.capabilities._addresses import Address
 from fastness.capabilities._bodies import Body, BrokenBody, TooLarge
@@ -38,7 +40,11 @@ _HEAD_BYTES = 64 * KIB
 _HEAD_PIECE = 16 * KIB
 _MOST_FIELDS = 200
 #: Bytes beyond twice the body that an answer may spend on framing it: a one-byte chunk is six times its content.
-_FRAMING_BYTES = 128 * KIB
+_FRAMING_BYTES = 64 * KIB
+#: Chunks of an answer, and one more for each KiB of its body: each takes the host some 50 µs, however small it is.
+_MOST_CHUNKS = 10_000
+#: Chunks between two looks at what else this thread has to do.
+_TURN = 64
 #: Addresses of one name that are tried.
 _ATTEMPTS = 4
 _WITHOUT_BODY = frozenset((204, 205, 304))
@@ -122,7 +128,7 @@ class Client:
         answer = Answer(response.status, bytes(response.extensions.get("reason_phrase", b"")), response.headers)
         if len(answer.headers) > _MOST_FIELDS:
             raise AdapterError("the answer has too many header fields")
-        if answer.status == 101:
+        if answer.status == 101 or response.extensions.get("http_version") not in (b"HTTP/1.0", b"HTTP/1.1"):
             raise AdapterError("the answer wants another protocol")
         if method == "HEAD" or answer.status in _WITHOUT_BODY:
             return answer
@@ -133,9 +139,15 @@ class Client:
             if any(int(value) > self._response_bytes for value in answer.values(b"content-length") if value.isdigit()):
                 raise TooLarge
             body = Body(self._response_bytes, encoding)
+            chunks = 0
             async for piece in response.aiter_stream():
+                chunks += 1
                 meter.content += len(piece)
                 body.add(piece)
+                if chunks > _MOST_CHUNKS + meter.content // KIB:
+                    raise AdapterError("the answer is cut into too many pieces")
+                if not chunks % _TURN:
+                    await checkpoint()
             return msgspec.structs.replace(answer, body=body.whole(), decoded=encoding not in ("", "identity"))
         except TooLarge:
             raise Denied(DenialCode.TOO_LARGE, f"an answer of more than {self._response_bytes} bytes") from None
@@ -248,17 +260,24 @@ class _Pinned(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> AsyncNetworkStream:
         plain: AsyncNetworkBackend = httpcore2.AnyIOBackend()
-        for address in self._addresses[:_ATTEMPTS]:
+        for address in _in_turns(self._addresses)[:_ATTEMPTS]:
             try:
                 stream = await plain.connect_tcp(str(address), self._url.port, timeout=self._connect_s)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
             peer = stream.get_extra_info("server_addr")
-            if peer is None or peer[0] != str(address):
+            if peer is None or ip_address(peer[0]) != address:
                 await stream.aclose()
                 raise AdapterError("the connection went elsewhere")
             return _Metered(stream, self._meter)
         raise httpcore2.ConnectError("no address answered")
+
+
+def _in_turns(addresses: Sequence[Address]) -> list[Address]:
+    """Both families by turns, beginning with the resolver's first: one of them may not work here (RFC 8305, 4)."""
+    first = [address for address in addresses if address.version == addresses[0].version]
+    other = [address for address in addresses if address.version != addresses[0].version]
+    return [address for pair in zip_longest(first, other) for address in pair if address is not None]
 
 
 @contextmanager

@@ -62,7 +62,11 @@ def meet(asked: NetScope, allowed: NetScope) -> NetScope | None:
         ports=_shared(asked.ports, allowed.ports),
         secrets=_shared(asked.secrets, allowed.secrets),
     )
-    return both if both.hosts and both.schemes and both.ports else None
+    return both if _reaches(both) else None
+
+
+def _reaches(scope: NetScope) -> bool:
+    return bool(scope.hosts and scope.schemes and scope.ports)
 
 
 def _shared(asked: tuple[T, ...], allowed: tuple[T, ...]) -> tuple[T, ...]:
@@ -70,7 +74,9 @@ def _shared(asked: tuple[T, ...], allowed: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def exceeds(asked: NetScope, allowed: NetScope) -> list[str]:
-    """What the first has beyond the second, in words."""
+    """What the first has beyond the second, in words; what reaches nothing has nothing."""
+    if not _reaches(asked):
+        return []
     more = [f"the host {host}" for host in asked.hosts if not any(covers(wide, host) for wide in allowed.hosts)]
     more += [f"the scheme {scheme}" for scheme in asked.schemes if scheme not in allowed.schemes]
     more += [f"the port {port}" for port in asked.ports if port not in allowed.ports]
@@ -80,7 +86,7 @@ def exceeds(asked: NetScope, allowed: NetScope) -> list[str]:
 
 def risk(scope: NetScope) -> str:
     """What it lets a plugin do at worst."""
-    if not (scope.hosts and scope.schemes and scope.ports):
+    if not _reaches(scope):
         return "It reaches nothing."
     if "*" in scope.hosts:
         where = "any server on the internet"

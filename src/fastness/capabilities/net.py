@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from fastness.capabilities import _headers, _urls
-from fastness.capabilities._addresses import Address, AddressGuard
+from fastness.capabilities._addresses import Address, AddressGuard, Allowance
 from fastness.capabilities._hosts import Host, matches
 from fastness.capabilities._net_scope import NetScope, exceeds, meet, risk
+from fastness.capabilities._secret_file import SecretFile
 from fastness.capabilities._secrets import Redactor, Secret
 from fastness.capability import CallContext, Operation, Spec
 from fastness.errors import AdapterError, Denied, HostBug, QuotaExceeded
@@ -28,7 +29,7 @@ from fastness.runs import DenialCode
 if TYPE_CHECKING:
     from fastness.capabilities._http import Answer, Client
 
-__all__ = ["SPEC", "Net", "NetScope", "Request"]
+__all__ = ["SPEC", "AddressGuard", "Allowance", "Net", "NetScope", "Request", "Secret", "SecretFile"]
 
 Resolver = Callable[[str], Awaitable[Sequence[str]]]
 SecretSource = Callable[[str, str], Secret | None]
@@ -109,9 +110,9 @@ class Net:
     The adapter of ``net``.
 
     ``guard`` judges addresses; without one every call is refused as ``no_adapter``.  ``resolve`` gives the addresses of
-    a name in text.  ``secrets(owner, name)`` gives a credential that a scope names, or None.  ``trust`` is a file of
-    certificates in PEM to trust instead of the system's.  A request's body has at most ``request_bytes``, an answer's
-    ``response_bytes``; a call takes at most ``call_s`` seconds, whatever its deadline.
+    a name in text.  ``secrets(owner, name)`` gives a credential that a scope names, or None, as a ``SecretFile`` does.
+    ``trust`` is a file of certificates in PEM to trust instead of the system's.  A request's body has at most
+    ``request_bytes``, an answer's ``response_bytes``; a call takes at most ``call_s`` seconds, whatever its deadline.
     """
 
     spec = SPEC

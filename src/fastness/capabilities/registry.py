@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from fastness.capability import Scope, Spec
+from fastness.capability import Spec
 from fastness.errors import ConfigurationError
 
 __all__ = ["GROUP", "Specs", "specs"]
@@ -23,6 +23,7 @@ GROUP = "fastness.capabilities"
 BUILT_IN: dict[str, str] = {
     "fs": "fastness.capabilities.fs",
     "net": "fastness.capabilities.net",
+    "process": "fastness.capabilities.process",
     "storage": "fastness.capabilities.storage",
 }
 #: Names that a request has beside the fields of its scope.
@@ -31,7 +32,8 @@ _TAKEN = ("kind", "reason")
 
 class Specs(Mapping[str, Spec]):
     """
-    Every :class:`~fastness.capability.Spec` by its kind.  Looking one up imports its module, listing kinds imports none.
+    Every :class:`~fastness.capability.Spec` by its kind.  Looking one up imports its
+    module, listing kinds imports none.
 
     ``more`` are specs that only this host has, such as that of its own functions.  A kind of this package cannot be
     taken by anybody else.  Looking up raises ConfigurationError for a module that does not hold what it should.
@@ -100,7 +102,7 @@ def _checked(kind: str, spec: object, where: str) -> Spec:
         raise ConfigurationError("capability", where, f"a module with SPEC = Spec(kind={kind!r}, ...)")
     tag = spec.scope.__struct_config__.tag
     fields = [field.encode_name for field in msgspec.structs.fields(spec.scope)]
-    if not issubclass(spec.scope, Scope) or tag != kind or any(name in _TAKEN for name in fields):
+    if tag != kind or any(name in _TAKEN for name in fields):
         raise ConfigurationError(
             "capability", where, f"a scope that is tagged {kind!r} and has no field called {' or '.join(_TAKEN)}"
         )

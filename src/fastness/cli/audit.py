@@ -165,6 +165,8 @@ def _what(record: AuditRecord) -> str:
 def _came(record: AuditRecord) -> str:
     code = one_line(record.code, 60)
     if record.phase == "outcome":
+        if record.decision == "refused":
+            return f"of {record.intent}: refused: {code}"
         if code and not record.micros:
             return f"of {record.intent}: {code}"
         return f"of {record.intent}: {code or 'done'}, {record.micros} µs"

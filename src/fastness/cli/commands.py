@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import fastness
+from fastness.cli.plugin import plugin
 
 _RUNTIMES = ("python", "javascript", "wasi")
 _GUESTS = ("python", "javascript")
@@ -200,7 +201,7 @@ def explain(tier: str) -> int:
 @click.option("--follow", is_flag=True, help="Go on and show what is recorded from now on.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; without -n, all records.")
 @click.pass_context
-def audit(context: click.Context, **options: Any) -> int | None:
+def audit(context: click.Context, /, **options: Any) -> int | None:
     """
     Show the audit trail: what plugins and unsandboxed runs did, what was refused, and what was granted.
 
@@ -243,3 +244,6 @@ def audit_prune(before: str) -> int:
     from fastness.cli.audit import prune as body
 
     return body(before=before)
+
+
+cli.add_command(plugin)

@@ -16,6 +16,10 @@ _TABLE = {
     for code in (*range(0x20), *range(0x7F, 0xA0), *_REORDER, 0x2028, 0x2029)
     if code not in (0x09, 0x0A)
 }
+#: Categories of Unicode whose characters are not drawn, or not as themselves.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+#: Letters and marks that are drawn as nothing.
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
 
 
 def visible(text: str) -> str:
@@ -27,6 +31,26 @@ def one_line(text: str, width: int = 200) -> str:
     """As :func:`visible`, on one line and at most ``width`` characters."""
     shown = visible(text[: width * 4]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= width else shown[: width - 3] + "..."
+
+
+def spelled_out(text: str) -> str:
+    """
+    ``text`` on one line, with everything written out that a reader would not see as what it is.
+
+    For words of strangers that somebody decides by: beside what :func:`visible` writes out, all that Unicode calls
+    format, private or unassigned (zero-width characters, tags, soft hyphens), spaces that are not the usual one, and
+    letters that are drawn as nothing.
+    """
+    import unicodedata
+
+    return "".join(
+        letter
+        if letter == " " or (unicodedata.category(letter) not in _UNSEEN and letter not in _BLANK)
+        else f"\\u{ord(letter):04x}"
+        if ord(letter) < 0x10000
+        else f"\\U{ord(letter):08x}"
+        for letter in text
+    )
 
 
 class VisibleStream:

@@ -16,8 +16,8 @@ const MESSAGE_CAP = 2000;
 const CLAIMS_CAP = 64;
 /** The descriptor on which claims are told as they happen. */
 const CLAIMS = 1001;
-/** What the cell shared with the host holds: clock origins in milliseconds, and how many timers wait. */
-const [MONOTONIC, REALTIME, TIMERS] = [0, 1, 2];
+/** What the cell shared with the host holds: clock origins in milliseconds, how many timers wait, when the next is due. */
+const [MONOTONIC, REALTIME, TIMERS, DUE] = [0, 1, 2, 3];
 
 const { parse, stringify } = JSON;
 const { isError } = Error;
@@ -116,19 +116,24 @@ function insert(timer) {
     else high = middle;
   }
   timers.splice(low, 0, timer);
+  tellTimers();
+}
+
+function tellTimers() {
   cell[TIMERS] = timers.length;
+  cell[DUE] = timers.length ? timers[0].due : 0;
 }
 
 function clearTimer(id) {
   const at = timers.findIndex((timer) => timer.id === id);
   if (at >= 0) timers.splice(at, 1);
-  cell[TIMERS] = timers.length;
+  tellTimers();
 }
 
 /** Wait for the next timer and run it. */
 function tick() {
   const timer = timers.shift();
-  cell[TIMERS] = timers.length;
+  tellTimers();
   if (timer === undefined) return;
   const wait = timer.due - now();
   if (wait > 0) os.sleep(Math.ceil(wait));
@@ -220,7 +225,7 @@ function fail(error) {
 function forget(promise) {
   then(promise, undefined, nothing);
   timers = [];
-  cell[TIMERS] = 0;
+  tellTimers();
   reserve ??= new Buffer(RESERVE);
 }
 

@@ -19,7 +19,6 @@ import json
 import linecache
 import os
 import random  # noqa: F401  # preloaded: its generator is reseeded by the host in each run
-import struct
 import sys
 import traceback
 import types
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 CHANNEL = 1000
 #: The descriptor on which claims are told as they happen, one JSON line each.
 CLAIMS = 1001
-#: The descriptor on which calls go out and their answers come in, where the run was granted anything.
-CALLS = 1002
 #: Bytes of an encoded value, and characters of a repr, that are sent at most.
 VALUE_CAP = 1 << 20
 REPR_CAP = 4096
@@ -44,8 +41,6 @@ MESSAGE_CAP = 2000
 CLAIMS_CAP = 64
 
 _write = os.write
-_read = os.read
-_pack, _unpack = struct.Struct(">BBHII").pack, struct.Struct(">BBHII").unpack
 _stdout = sys.stdout
 _stderr = sys.stderr
 _stdin = [sys.stdin]
@@ -195,43 +190,8 @@ def _answer(fields: dict[str, object], value: bytes | None = None) -> None:
         view = view[os.write(CHANNEL, view) :]
 
 
-class _Wire:
-    """The channel for calls: frames as the host's protocol has them; reading waits for an answer."""
-
-    def __init__(self) -> None:
-        self._held = b""
-
-    def send(self, kind: int, head: dict[str, object], blob: bytes) -> None:
-        text = json.dumps(head).encode()
-        view = memoryview(_pack(1, kind, 0, len(text), len(blob)) + text + blob)
-        while view:
-            view = view[_write(CALLS, view) :]
-
-    def _take(self, size: int) -> bytes:
-        parts = [self._held]
-        have = len(self._held)
-        while have < size:
-            # Small reads, as for requests; a read gives no more than one frame.
-            part = _read(CALLS, 8192 if size - have <= 8192 else min(size - have, 1 << 20))
-            if not part:
-                raise OSError(errno.EPIPE, "no answer will come")
-            parts.append(part)
-            have += len(part)
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._held = data[size:]
-        return data[:size]
-
-    def receive(self) -> tuple[int, dict[str, object], bytes]:
-        _, kind, _, head, blob = _unpack(self._take(12))
-        text = self._take(head)
-        return kind, json.loads(text), self._take(blob)
-
-    def fileno(self) -> int:
-        return CALLS
-
-
-#: What makes the channel for calls; other kinds of guests have another one.
-_wire = _Wire
+#: What makes the channel for calls, as the kind of guest has it.
+_wire: list[Callable[[], object]] = []
 
 
 def _renew_stdin() -> None:
@@ -318,7 +278,7 @@ def _enter(told: dict[str, object], space: dict[str, object]) -> Callable[[], ob
     """The ctx of this guest becomes a name of its program; returns what runs in place of a program, if anything."""
     from _fastness_context import enter
 
-    return enter(told, _wire, space)
+    return enter(told, _wire[0], space)
 
 
 def turn() -> None:
@@ -423,7 +383,6 @@ def warm(preload: list[str]) -> None:
         if name == "pandas":
             _warm_pandas()
     asyncio.run(asyncio.sleep(0))
-    _warm_context()
     try:
         exec(compile("def f():\n  1/0\nf()\n", "<run>", "exec"), {})
     except ZeroDivisionError as error:
@@ -437,21 +396,6 @@ def warm(preload: list[str]) -> None:
     os.chdir("/work")
     sys.addaudithook(_audit)
     gc.collect()
-
-
-def _warm_context() -> None:
-    """A call with its answer, so that the image holds what a first one makes."""
-    import _fastness_context as context
-
-    class Nobody:
-        def send(self, kind: int, head: dict[str, object], blob: bytes) -> None:
-            json.dumps(head)
-
-        def receive(self) -> tuple[int, dict[str, object], bytes]:
-            return 4, json.loads('{"id": 1}'), b'{"a": [1, {"$": ["bytes", "AA=="]}]}'
-
-    granted = [{"capability": "a", "operation": "b", "parameters": [["c", False]]}]
-    context.make(granted, context.Calls(Nobody())).a.b([1, "x"])
 
 
 def _warm_pandas() -> None:

@@ -286,8 +286,15 @@ def enter(told: dict[str, Any], wire: Callable[[], Wire], space: dict[str, objec
 
 def run(context: Context, plugin: dict[str, Any]) -> object:
     """What a plugin's method returns.  Raises what it raises, and AttributeError where there is none."""
+    import os
     import sys
 
+    # The plugin's own folder, which the guests of some kinds search anyway.  Bytecode that is kept there is a change of
+    # its files, and is of no use to another guest.
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    sys.dont_write_bytecode = True
     __import__(plugin["module"])
     method = getattr(sys.modules[plugin["module"]], plugin["method"])
     value = method(context, **_restore(plugin["arguments"]))

@@ -141,7 +141,7 @@ def prepare() -> None:
     boot._read_request = lambda: _request[0]
     boot._answer = _answer
     boot._finish = _finish
-    boot._wire = _Wire
+    boot._wire.append(_Wire)
     boot._patch_exits()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)

@@ -14,6 +14,8 @@ import msgspec
 
 from fastness.backends import registry
 from fastness.backends.base import Backend, BackendSession, Report, Staged
+from fastness.backends.calling import close_calls
+from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError, StagingError, TierUnavailable
 from fastness.runner import staging
 from fastness.runs import Outcome, OutcomeKind, RunRequest, RunResult
@@ -123,15 +125,27 @@ class Runner:
         small = sum(len(s) if isinstance(s, (str, bytes)) else _INLINE for s in request.files.values()) < _INLINE
         return Staged(read() if small else await self._waiting.call(read))
 
-    async def run(self, request: RunRequest) -> RunResult:
-        """Run a request in a clean guest.  Raises what the host could not do; what the guest did is in the result."""
+    async def run(self, request: RunRequest, calls: Calls | None = None) -> RunResult:
+        """
+        Run a request in a clean guest.  Raises what the host could not do; what the guest did is in the result.
+
+        With ``calls`` the guest finds a ctx with what they grant.  They are closed when this ends, however it ends.
+        """
+        if calls is None:
+            return await self._run_until(request, None)
+        try:
+            return await self._run_until(request, calls)
+        finally:
+            await close_calls(calls, self._waiting)
+
+    async def _run_until(self, request: RunRequest, calls: Calls | None) -> RunResult:
         if request.deadline is None:
-            return await self._run(request, None)
+            return await self._run(request, None, calls)
         try:
             # The backend keeps the deadline, so that a run that is under way tells what it has done; this is for
             # what comes before it, and for a backend that does not come back.
             with self._waiting.limit(request.deadline + _DEADLINE_SLACK_S):
-                return await self._run(request, time.monotonic() + request.deadline)
+                return await self._run(request, time.monotonic() + request.deadline, calls)
         except TimeoutError:
             return RunResult(
                 outcome=Outcome(OutcomeKind.TIMEOUT, f"the deadline of {request.deadline:g} s passed"),
@@ -141,7 +155,7 @@ class Runner:
                 run_id=_run_id(),
             )
 
-    async def _run(self, request: RunRequest, ends: float | None) -> RunResult:
+    async def _run(self, request: RunRequest, ends: float | None, calls: Calls | None) -> RunResult:
         backend, probe = await self.plan(request.tier, request.runtime)
         _check_runtime(backend, request.tier, request.runtime)
         staged = await self.stage(request)
@@ -151,7 +165,9 @@ class Runner:
                 raise TimeoutError
             request = msgspec.structs.replace(request, deadline=left)
         run_id = _run_id()
-        if backend.sandboxed:
+        if calls is not None:
+            report = await backend.run(request, staged, request.on_event, calls)
+        elif backend.sandboxed:
             report = await backend.run(request, staged, request.on_event)
         else:
             report = await self._unsandboxed(backend, request, staged, run_id)
@@ -173,11 +189,19 @@ class Runner:
             # Not waited for elsewhere: a run that was cancelled is recorded too.
             trail.done(number, about, code=code, micros=int((time.monotonic() - began) * 1e6))
 
-    async def open_session(self, request: RunRequest) -> tuple[BackendSession, Backend, Probe]:
-        """A guest that keeps its state."""
-        backend, probe = await self.plan(request.tier, request.runtime)
-        _check_runtime(backend, request.tier, request.runtime)
-        return await backend.open_session(request), backend, probe
+    async def open_session(
+        self, request: RunRequest, calls: Calls | None = None
+    ) -> tuple[BackendSession, Backend, Probe]:
+        """A guest that keeps its state; ``calls`` are closed with it, or when this raises."""
+        try:
+            backend, probe = await self.plan(request.tier, request.runtime)
+            _check_runtime(backend, request.tier, request.runtime)
+            if calls is None:
+                return await backend.open_session(request), backend, probe
+            return await backend.open_session(request, calls), backend, probe
+        except BaseException:
+            await close_calls(calls, self._waiting)
+            raise
 
     def cancel_all(self) -> None:
         """Ask every run in progress to end."""

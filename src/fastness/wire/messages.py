@@ -79,7 +79,11 @@ class Stage(Head, frozen=True):
 
 
 class LimitsHead(Head, frozen=True, kw_only=True):
-    """Limits of one invoke; units as in ``fastness.limits.Limits``."""
+    """
+    Limits of one invoke; units as in ``fastness.limits.Limits``.
+
+    ``frame_bytes`` is of the guest's answer, ``call_bytes`` of the arguments of a call.
+    """
 
     wall_s: Seconds
     cpu_s: Seconds
@@ -90,6 +94,7 @@ class LimitsHead(Head, frozen=True, kw_only=True):
     output_bytes: Size
     output_total_bytes: Size
     frame_bytes: Size = frames.GUEST_MAX_BLOB
+    call_bytes: Size = frames.GUEST_MAX_BLOB
     calls_in_flight: Count = 16
     log_bytes: Size = 1 << 20
 

@@ -212,6 +212,46 @@ def test_what_is_not_ours_in_the_database(statement: str, ten: AuditLog, tamper:
     other.close()
 
 
+def test_a_text_that_is_no_text(ten: AuditLog, tamper: Tamper, intent: Make) -> None:
+    """Bytes that are not UTF-8 stop neither verifying nor reading; the record is named."""
+    tamper("UPDATE trail SET target=CAST(X'FF41' AS TEXT) WHERE seq IN (4, 10)")
+    assert found(ten) == [(Kind.EDITED, 4, 4), (Kind.EDITED, 10, 10)]
+    assert [record.target for record in reading.records(ten.path)][3] == "\udcffA"
+    other = AuditLog(ten.path, ten.key)
+    with pytest.raises(BackendError) as caught:
+        other.intend(intent())
+    assert "damaged" in str(caught.value)
+    other.close()
+
+
+@pytest.mark.parametrize("where", [0, 20, 4096 + 30, 3 * 4096 + 2000])
+def test_a_damaged_file(where: int, log: AuditLog, intent: Make) -> None:
+    """A file that SQLite cannot read whole is damage too, and no failure of ours."""
+    for _ in range(200):
+        log.refused(intent(), code="outside")
+    log.close()
+    with open(log.path, "r+b") as stream:
+        stream.seek(where)
+        stream.write(b"\xff" * 60)
+    damages = verify(log.path, log.key).damages
+    assert damages
+    assert {damage.kind for damage in damages} <= {Kind.FILE, Kind.EDITED, Kind.REMOVED, Kind.SCHEMA}
+
+
+def test_a_beginning_that_was_removed_with_the_key(ten: AuditLog, tamper: Tamper) -> None:
+    """With the key, a checkpoint of one's own is not told from pruning; how far it reaches is said."""
+    records = list(reading.records(ten.path))
+    checkpoint = AuditRecord(seq=6, at=1.5, phase="checkpoint", prev_hash=records[5].hash)
+    row = tuple(getattr(checkpoint, name) for name in FIELDS)[:-1]
+    row = (*row, Sealer(keys.load(ten.key) or b"").seal(row))
+    tamper("DELETE FROM trail WHERE seq<=6", (f"INSERT INTO trail VALUES ({', '.join('?' * len(row))})", row))
+    verdict = verify(ten.path, ten.key)
+    assert (verdict.whole, verdict.pruned) == (True, 6)
+    # Without the key it cannot be done.
+    tamper((f"UPDATE trail SET hash='{'0' * 64}' WHERE seq=6", ()))
+    assert found(ten) == [(Kind.REMOVED, 1, 5), (Kind.EDITED, 6, 6)]
+
+
 def test_anchors_as_text() -> None:
     """What is printed reads back, and nothing else is taken."""
     head = Anchor(12, "ab" * 32)
@@ -283,6 +323,19 @@ def test_any_reordering_is_named(order: list[int]) -> None:
         assert {damage.first: damage.what for damage in damages} == {
             seq: f"record {seq} is what was record {was}" for seq, was in moved.items()
         }
+
+
+@pytest.mark.parametrize("kept", [CHAIN[:9], CHAIN[:5]], ids=["in place of a record", "after a gap"])
+def test_a_genuine_checkpoint_where_it_does_not_belong(kept: list[tuple[Any, ...]]) -> None:
+    """One that was sealed at an earlier pruning, put where records before it are: it is named, and stands for nothing."""
+    checkpoint = AuditRecord(seq=10, at=1.5, phase="checkpoint", prev_hash=CHAIN[9][-1])
+    row = tuple(getattr(checkpoint, name) for name in FIELDS)[:-1]
+    row = (*row, Sealer(KEY).seal(row))
+    assert examine([row, *CHAIN[10:]], KEY, HEAD).whole
+    damages = examine([*kept, row, *CHAIN[10:]], KEY, HEAD).damages
+    assert (Kind.EDITED, 10, "record 10 is a checkpoint that stands for nothing here") in [
+        (damage.kind, damage.first, damage.what) for damage in damages
+    ]
 
 
 def test_a_ruin_is_counted_and_bounded() -> None:

@@ -39,7 +39,11 @@ def test_a_missing_library_is_named_with_the_fix(missing: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [[], ["run"], ["doctor"], ["attack"], ["bench"], ["guest"], *(["guest", each] for each in ("list", "build"))],
+    [
+        *([], ["run"], ["doctor"], ["attack"], ["bench"], ["guest"], ["audit"]),
+        *(["guest", each] for each in ("list", "build")),
+        *(["audit", each] for each in ("verify", "anchor", "prune")),
+    ],
 )
 def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """--help works for each, and exits 0."""

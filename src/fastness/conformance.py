@@ -1,0 +1,232 @@
+"""
+What every capability must keep to, whoever wrote it: the checks behind :func:`fastness.testing.check_capability`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from fastness.capability import Adapter, CallContext, Scope, Spec
+from fastness.errors import AdapterError, Denied, QuotaExceeded, Revoked
+from fastness.runs import DenialCode
+from fastness.wire import values
+
+__all__ = ["Case", "check_capability"]
+
+#: Turns of the loop after which a call is cancelled.
+_TURNS = (0, 1, 2, 3, 5, 8)
+#: Seconds after which nothing may happen any more that a cancelled call began.
+_REST_S = 0.05
+_CALL_S = 30.0
+_CODES = frozenset(code.value for code in DenialCode)
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One call for :func:`check_capability`: ``operation`` with ``arguments``, as a guest gives them, under ``scope``.
+
+    ``code`` is how it must end: empty where it works, else a ``DenialCode``, ``quota``, or ``failed`` for an
+    AdapterError.  ``payloads`` are texts of the arguments that must not be in the record of the call.
+    """
+
+    operation: str
+    arguments: dict[str, Any]
+    scope: Scope
+    code: str = ""
+    payloads: tuple[str, ...] = ()
+
+
+async def check_capability(
+    make: Callable[[], Adapter],
+    cases: Iterable[Case],
+    *,
+    hidden: Iterable[str] = (),
+    state: Callable[[], object] | None = None,
+) -> list[str]:
+    """
+    Check an adapter against what a broker relies on; returns the faults, empty where there are none.
+
+    ``make`` gives an adapter over a fresh state, the same each time.  ``hidden`` are texts of the host, such as paths
+    and addresses, that no guest may be told.  ``state`` gives what a reader can see of the adapter's last made state:
+    then each call that works is also cancelled at several moments, and must have done all or nothing by then.  For
+    asyncio.
+    """
+    check = _Check(make, (*hidden, *_of_this_host()), state)
+    adapter = make()
+    check.spec(adapter.spec)
+    await _close(adapter, check)
+    for case in cases:
+        await check.case(case)
+    return check.faults
+
+
+def _of_this_host() -> set[str]:
+    return {tempfile.gettempdir(), os.getcwd(), os.path.expanduser("~")} - {"/"}
+
+
+async def _close(adapter: Adapter, check: _Check) -> None:
+    try:
+        await adapter.aclose()
+        await adapter.aclose()
+    except Exception as error:  # noqa: BLE001  # a fault of the adapter's, whatever it is
+        check.faults.append(f"aclose, called twice, raised {type(error).__name__}")
+
+
+class _Check:
+    def __init__(
+        self, make: Callable[[], Adapter], hidden: tuple[str, ...], state: Callable[[], object] | None
+    ) -> None:
+        self._make = make
+        self._hidden = tuple(text for text in hidden if text)
+        self._state = state
+        self.faults: list[str] = []
+
+    def _say(self, case: Case, text: str) -> None:
+        self.faults.append(f"{case.operation} {case.arguments!r:.80}: {text}")
+
+    def _hides(self, case: Case, what: str, *texts: object) -> None:
+        for text in texts:
+            for secret in self._hidden:
+                if secret in str(text):
+                    self._say(case, f"{what} names something of the host")
+
+    # the description
+
+    def spec(self, spec: Spec) -> None:
+        """What does not depend on a call."""
+        none = spec.scope()
+        if spec.meet(none, none) not in (None, none):
+            self.faults.append("meet: the least scope with itself is more than itself")
+        if spec.exceeds(none, none):
+            self.faults.append("exceeds: the least scope has something beyond itself")
+        if not spec.risk(none) or not spec.enforced:
+            self.faults.append("risk or enforced says nothing")
+        names = [operation.name for operation in spec.operations]
+        if len(names) != len(set(names)) or not names:
+            self.faults.append("operations: none, or two of one name")
+        for operation in spec.operations:
+            config = operation.arguments.__struct_config__
+            if not config.frozen or not config.forbid_unknown_fields:
+                self.faults.append(f"{operation.name}: arguments that can be changed, or take unknown fields")
+            if not operation.name.isidentifier() or operation.name.startswith("_") or "\n" in operation.summary:
+                self.faults.append(f"{operation.name}: a name that a guest cannot call, or a summary of several lines")
+
+    # one call
+
+    async def case(self, case: Case) -> None:
+        """All that is checked of one call."""
+        adapter = self._make()
+        operation = adapter.spec.operation(case.operation)
+        if operation is None:
+            self._say(case, "there is no such operation")
+            await _close(adapter, self)
+            return
+        try:
+            msgspec.convert(
+                {**case.arguments, "x_unknown": 1}, operation.arguments, strict=True, builtin_types=(bytes,)
+            )
+        except msgspec.ValidationError:
+            pass
+        else:
+            self._say(case, "an unknown argument is taken")
+        arguments = msgspec.convert(case.arguments, operation.arguments, strict=True, builtin_types=(bytes,))
+        target: object = operation.target(arguments)
+        if not isinstance(target, str) or any(text in target for text in case.payloads):
+            self._say(case, "the target is no text, or has a payload in it")
+        self._hides(case, "the target", target)
+        code = await self._end(adapter, case.operation, arguments, case.scope, case)
+        await _close(adapter, self)
+        if code != case.code:
+            self._say(case, f"ended as {code or 'ok'!r}, not as {case.code or 'ok'!r}")
+        if case.code or code:
+            return
+        self._laws(adapter.spec, case)
+        await self._refusals(case, arguments)
+        if self._state is not None:
+            await self._cancelled(case, arguments)
+
+    def _laws(self, spec: Spec, case: Case) -> None:
+        """What must hold of any scope under which something works."""
+        none = spec.scope()
+        if spec.meet(case.scope, case.scope) != case.scope:
+            self._say(case, "meet: a scope with itself is another")
+        for first, second in ((case.scope, none), (none, case.scope)):
+            if spec.meet(first, second) not in (None, none):
+                self._say(case, "meet: a scope with the least one is more than that")
+        if spec.exceeds(case.scope, case.scope) or spec.exceeds(none, case.scope):
+            self._say(case, "exceeds: a scope has something beyond itself, or the least one beyond it")
+        if not spec.exceeds(case.scope, none):
+            self._say(case, "exceeds: a scope under which this works has nothing beyond the least one")
+        if not spec.risk(case.scope):
+            self._say(case, "risk says nothing")
+
+    async def _refusals(self, case: Case, arguments: Any) -> None:
+        """Under the scope that allows the least, and under another name, the same call does nothing."""
+        for name, least in ((case.operation, True), ("no_such_operation", False)):
+            adapter = self._make()
+            before = self._state() if self._state is not None else None
+            scope = adapter.spec.scope() if least else case.scope
+            code = await self._end(adapter, name, arguments, scope, case)
+            if code not in _CODES:
+                self._say(case, f"{name if not least else 'outside the scope'}: ended as {code or 'ok'!r}, not refused")
+            if self._state is not None and self._state() != before:
+                self._say(case, "a refused call has changed something")
+            await _close(adapter, self)
+
+    async def _end(self, adapter: Adapter, name: str, arguments: Any, scope: Scope, case: Case) -> str:
+        """How a call ended, in one word."""
+        try:
+            result = await adapter.call(name, arguments, _context(scope))
+        except Denied as error:
+            code = error.code.value if isinstance(error.code, DenialCode) else "no closed code"
+            self._hides(case, "a refusal", error, error.target, error.args)
+            return code
+        except (QuotaExceeded, AdapterError, Revoked) as error:
+            self._hides(case, "an error", error, error.args)
+            return {QuotaExceeded: "quota", Revoked: "revoked"}.get(type(error), "failed")
+        except Exception as error:  # noqa: BLE001  # a fault of the adapter's, whatever it is
+            self._say(case, f"raised {type(error).__name__}, which is none of a capability's errors")
+            return "raised"
+        try:
+            values.encode(result)
+        except values.NotPlain as error:
+            self._say(case, f"the answer is not plain data: {error.path}: {error.type_name}")
+        self._hides(case, "the answer", repr(result))
+        return ""
+
+    async def _cancelled(self, case: Case, arguments: Any) -> None:
+        assert self._state is not None
+        adapter = self._make()
+        await adapter.call(case.operation, arguments, _context(case.scope))
+        done = self._state()
+        await _close(adapter, self)
+        for turns in _TURNS:
+            adapter = self._make()
+            before = self._state()
+            task = asyncio.ensure_future(adapter.call(case.operation, arguments, _context(case.scope)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
+            now = self._state()
+            if now not in (before, done):
+                self._say(case, f"cancelled after {turns} turns, it left something half done")
+            await asyncio.sleep(_REST_S)
+            if self._state() != now:
+                self._say(case, f"cancelled after {turns} turns, it went on after its end")
+            await _close(adapter, self)
+
+
+def _context(scope: Scope) -> CallContext:
+    return CallContext(
+        plugin="check", owner="somebody", run="check-run", scope=scope, deadline=time.monotonic() + _CALL_S, spent={}
+    )
