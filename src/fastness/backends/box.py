@@ -14,10 +14,10 @@ import select
 import signal
 import socket
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastness._linux.procs import parent_of, process_and_parent
+from fastness.backends.outbox import Outbox
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
@@ -68,10 +68,8 @@ class Box:
         self.closed = False
         #: An invoke that was sent before the guest was ready.
         self.early: tuple[m.Invoke, bytes] | None = None
-        #: What the guest has not taken yet of frames that were given to :meth:`post`; the first may be cut short.
-        self._posted: deque[bytes] = deque()
-        self._posted_size = 0
-        self._cut = False
+        #: Frames that the guest has not taken yet.
+        self.outbox = Outbox(talk)
         self._open = [out, err]
         self._invoke = 0
 
@@ -122,9 +120,7 @@ class Box:
 
     async def send(self, message: m.HostMessage, blob: bytes = b"", fds: tuple[int, ...] = ()) -> None:
         """Send a frame, with descriptors where ``fds`` names any.  Raises BoxLost."""
-        view = memoryview(b"".join((*self._posted, self.session.send(message, blob))))
-        self._posted.clear()
-        self._posted_size, self._cut = 0, False
+        view = memoryview(self.outbox.take() + self.session.send(message, blob))
         carried = array.array("i", fds)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, carried)] if fds else []
         while view:
@@ -139,40 +135,6 @@ class Box:
             if not sent:
                 await self.waiting.writable(self.talk)
             view = view[sent:]
-
-    def post(self, frame: bytes) -> None:
-        """Have a frame sent when the guest takes it; see :meth:`deliver`."""
-        self._posted.append(frame)
-        self._posted_size += len(frame)
-
-    @property
-    def undelivered(self) -> int:
-        """Bytes that the guest has not taken yet."""
-        return self._posted_size
-
-    def deliver(self) -> None:
-        """Send what the guest takes now of what was posted.  Raises BoxLost."""
-        while self._posted:
-            try:
-                sent = self.talk.send(self._posted[0])
-            except BlockingIOError:
-                return
-            except OSError as error:
-                raise BoxLost(str(error.strerror)) from None
-            self._posted_size -= sent
-            if sent == len(self._posted[0]):
-                self._posted.popleft()
-            else:
-                self._posted[0] = self._posted[0][sent:]
-                self._cut = True
-                return
-            self._cut = False
-
-    def recall(self) -> None:
-        """Take back what was posted, but for the rest of a frame of which the guest has a part."""
-        first = [self._posted[0]] if self._posted and self._cut else []
-        self._posted = deque(first)
-        self._posted_size = sum(map(len, first))
 
     def next_message(self) -> tuple[m.GuestMessage, bytes] | None:
         """A message that has come, or None.  Raises BoxLost at the end of the stream, GuestProtocolError."""

@@ -78,11 +78,6 @@ class NativeBackend(Backend):
         self.cancels = 0
         self._closed = False
 
-    @property
-    def waiting(self) -> Waiting:
-        """How its sandbox waits."""
-        return self._waiting
-
     async def probe(self, *, afresh: bool = False) -> Probe:
         """Run the proofs of :mod:`fastness.backends.native_probe`, or take them from this boot's record."""
         from fastness.backends import native_probe
@@ -194,14 +189,12 @@ class NativeBackend(Backend):
 
     async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """One request in a guest of its own."""
-        if calls is None:
-            return await self._run(request, staged, sink)
         try:
             return await self._run(request, staged, sink, calls)
         finally:
             await close_calls(calls, self._waiting)
 
-    async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
+    async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None) -> Report:
         native_work.check(request, calls)
         began, cancels = time.monotonic(), self.cancels
         with self._waiting.limit(left(request, began)):

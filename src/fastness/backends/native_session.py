@@ -136,7 +136,7 @@ class NativeSession(BackendSession):
             self._give_back()
         elif (talk := self._talk) is not None:
             talk.end(OutcomeKind.CANCELLED, CLOSED)
-        await close_calls(self._calls, self._backend.waiting)
+        await close_calls(self._calls, self._backend._waiting)
 
     def _give_back(self) -> None:
         self._backend.let_be(self._look)

@@ -165,7 +165,7 @@ class Talk:
             waiter.close()
             if self.calling is not None:
                 self.calling.abandon()
-                box.recall()
+                box.outbox.recall()
             self._account()
 
     async def _send(self, head: m.Invoke, blob: bytes, fds: tuple[int, ...]) -> None:
@@ -223,10 +223,13 @@ class Talk:
         assert self.calling is not None
         box = self.box
         for frame in self.calling.answers():
-            box.post(frame)
-        box.deliver()
-        interest = 0 if box.session.paused or box.undelivered > _UNREAD else select.EPOLLIN
-        wanted = interest | (select.EPOLLOUT if box.undelivered else 0)
+            box.outbox.post(frame)
+        try:
+            box.outbox.deliver()
+        except OSError as error:
+            raise BoxLost(str(error.strerror)) from None
+        interest = 0 if box.session.paused or box.outbox.size > _UNREAD else select.EPOLLIN
+        wanted = interest | (select.EPOLLOUT if box.outbox.size else 0)
         if wanted == self._interest:
             return False
         resumed = bool(interest) and not self._interest & select.EPOLLIN
@@ -236,7 +239,7 @@ class Talk:
 
     def _hear(self) -> bool | None:
         """Take some of what has come; None after the last message of the invoke, True where there may be more."""
-        if self.box.undelivered > _UNREAD:
+        if self.box.outbox.size > _UNREAD:
             # It does not take the answers to what it asked: nothing more is asked until it does.
             return False
         for _ in range(_MESSAGES):

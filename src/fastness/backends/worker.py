@@ -66,11 +66,6 @@ class WorkerBackend(Backend):
         self.cancels = 0
         self._closed = False
 
-    @property
-    def waiting(self) -> Waiting:
-        """How its sandbox waits."""
-        return self._waiting
-
     async def probe(self, *, afresh: bool = False) -> Probe:
         """Run the proofs of :mod:`fastness.backends.worker_probe`."""
         from fastness.backends import worker_probe
@@ -145,14 +140,12 @@ class WorkerBackend(Backend):
 
     async def run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
         """One request in a worker of its own."""
-        if calls is None:
-            return await self._run(request, staged, sink)
         try:
             return await self._run(request, staged, sink, calls)
         finally:
             await close_calls(calls, self._waiting)
 
-    async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None = None) -> Report:
+    async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None) -> Report:
         self._check(request)
         began, cancels = time.monotonic(), self.cancels
         kind = self._kind(request)

@@ -65,4 +65,4 @@ class WorkerSession(BackendSession):
             await self._backend.done(self._worker, self._kind)
         elif (talk := self._talk) is not None:
             talk.end(OutcomeKind.CANCELLED, CLOSED)
-        await close_calls(self._calls, self._backend.waiting)
+        await close_calls(self._calls, self._backend._waiting)
