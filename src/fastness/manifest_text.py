@@ -34,8 +34,8 @@ _ANNOTATION_MAX = 20
 _LINES_MAX = 16
 
 # Texts of both languages.  One that does not end takes all that a parser would have taken before it gave up, so that no
-# place is looked at twice.  Each ends in what always matches, so nothing is tried again; possessive groups would say so,
-# but Python 3.11.2 gets them wrong.
+# place is looked at twice.  Each ends in what always matches, so nothing is tried again; possessive groups would say
+# so, but Python 3.11.2 gets them wrong.
 _TEXTS = r"""
     "{3}(?:[^"\\]+|\\.|"(?!""))*(?:"{3,5}|.*)
   | '{3}(?:[^'\\]+|\\.|'(?!''))*(?:'{3,5}|.*)
