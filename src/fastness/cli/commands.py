@@ -73,7 +73,7 @@ def run(**options: Any) -> int:
 @click.option("--allow-apply", "allow", multiple=True, metavar="PATH", help="Apply this too, though tools act on it.")
 @click.option("--include", multiple=True, metavar="NAME", help="Copy this too, though it looks like a secret.")
 @click.option("--timeout", type=float, metavar="S", help="Seconds that the command may take.  [default: 30]")
-@click.option("--memory", metavar="SIZE", help="What it may use, such as 2G.  [default: 512M]")
+@click.option("--memory", metavar="SIZE", help="What it may use, such as 2G; --disk comes on top.  [default: 512M]")
 @click.option("--disk", metavar="SIZE", help="Bytes of all files in /work.  [default: 256M]")
 @click.option("--max-files", type=int, metavar="N", help="Files and folders in /work.  [default: 10000]")
 @click.option("--pids", type=int, metavar="N", help="Processes and threads at once.  [default: 64]")

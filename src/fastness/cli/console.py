@@ -134,6 +134,8 @@ def _hint(result: RunResult) -> str:
         for name, option in _OPTION_OF.items():
             if detail.endswith(f"({name})"):
                 return f"Raise it with {option}."
+    if kind == "memory" and " threads, with " in detail:
+        return "Start fewer threads."
     return _HINTS.get(kind, "")
 
 

@@ -18,12 +18,13 @@ from collections.abc import Sequence
 from fastness._linux import beneath
 from fastness.errors import ApplyRefused, BackendError, StagingError
 from fastness.runner import journal
+from fastness.runner.acting import Acting
 from fastness.runner.collect import Collected
 from fastness.runner.entries import Entry, Project, leads_inside, open_project
 from fastness.runner.filling import write_all
 from fastness.runner.journal import Journal, Plan, Step, recover
 from fastness.runner.tree import shown
-from fastness.runner.triggers import acted_on_by, git_folders, is_allowed
+from fastness.runner.triggers import is_allowed
 from fastness.runs import Applied
 
 __all__ = ["apply", "recover"]
@@ -77,8 +78,10 @@ class _Application:
         self._write = sorted((*changes.added, *changes.changed))
         # What was staged beside the project was never in the folder.
         self._delete = [path for path in changes.deleted if self._before[path].inode != -1]
-        # What is deleted, or was left out, counts as well: it makes a folder a repository before or after.
-        self._repositories = git_folders([*self._before, *project.left_out, *self._write])
+        gone = {*self._delete, *self._write}
+        after = {path: entry for path, entry in self._before.items() if path not in gone}
+        after |= {path: entry for path in self._write if (entry := collected.entries.get(path)) is not None}
+        self._acting = Acting(self._before, after, project.left_out)
         #: Status of what is replaced or deleted, as it was judged.
         self._real: dict[str, os.stat_result] = {}
         #: Folders that have to be made, and those that were.
@@ -100,10 +103,10 @@ class _Application:
 
     def _judge(self, path: str) -> list[str]:
         why: list[str] = []
-        by = acted_on_by(path, self._repositories)
-        if by and not is_allowed(path, self._allow):
-            why.append(f"{by} acts on it by itself; name it to allow it")
         entry = self._collected.entries.get(path)
+        acting = self._acting.why(path, is_link=entry is not None and entry.kind == "link")
+        if acting and not is_allowed(path, self._allow):
+            why.append(f"{acting}; name it to allow it")
         before = self._before.get(path)
         if before is not None and before.inode == -1:
             before = None

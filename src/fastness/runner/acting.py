@@ -1,0 +1,52 @@
+"""
+What acts by itself on the paths of a change, under each name that they will have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fastness.runner.aliases import MANY, Aliases
+from fastness.runner.entries import Entry
+from fastness.runner.tree import shown
+from fastness.runner.triggers import acted_on_by, git_folders
+
+__all__ = ["Acting"]
+
+#: Names that the links of one change may give to what is there already.
+_LOOKS = 200_000
+
+
+class Acting:
+    """
+    A tree before and after a change: ``before`` and ``after`` are its entries, ``left_out`` what was never looked at.
+
+    What is deleted, or was left out, counts as well: it makes a folder a repository before or after, and a link that is
+    replaced may be replaced last.
+    """
+
+    def __init__(self, before: Mapping[str, Entry], after: Mapping[str, Entry], left_out: Iterable[str]) -> None:
+        self._repositories = git_folders([*before, *left_out, *after])
+        self._paths = sorted(after)
+        links = {path: entry.target for path, entry in before.items() if entry.kind == "link"}
+        links |= {path: entry.target for path, entry in after.items() if entry.kind == "link"}
+        self._aliases = Aliases(links)
+        self._looks = 0
+
+    def why(self, path: str, *, is_link: bool) -> str:
+        """What acts on ``path``, which is changed, under any of its names: in words, or nothing."""
+        if by := acted_on_by(path, self._repositories):
+            return f"{by} acts on it by itself"
+        others = self._aliases.of(path)
+        for other in others:
+            if by := acted_on_by(other, self._repositories):
+                return f"{by} acts on it by itself, as {shown(other)}: that is a link to it, or below one"
+        if len(others) >= MANY:
+            return "more links lead to it than are looked at"
+        for real, other in self._aliases.through(path, self._paths) if is_link else ():
+            self._looks += 1
+            if self._looks > _LOOKS:
+                return "with others like it, this link leads to more than is looked at"
+            if (by := acted_on_by(other, self._repositories)) and not acted_on_by(real, self._repositories):
+                return f"{by} would act by itself on {shown(other)}, where this link leads"
+        return ""
