@@ -208,12 +208,11 @@ def test_those_that_were_warmed_stay(tier: str) -> None:
         assert family.waiting_count(key) == 12
 
 
-def opened_again(held: list[int], place: int) -> bool:
-    try:
-        held[place] = os.open("/dev/null", os.O_RDONLY)
-    except OSError:
-        return False
-    return True
+def take_the_rest(held: list[int]) -> None:
+    """Open what may still be opened."""
+    with pytest.raises(OSError, match="Too many open files"):
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
 
 
 def test_no_descriptors_left(tier: str) -> None:
@@ -225,25 +224,22 @@ def test_no_descriptors_left(tier: str) -> None:
         before = len(os.listdir("/proc/self/fd"))
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         held: list[int] = []
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, limits[1]))
+        most = max(map(int, os.listdir("/proc/self/fd"))) + 10
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
         try:
-            with pytest.raises(OSError, match="Too many open files"):
-                while True:
-                    held.append(os.open("/dev/null", os.O_RDONLY))
             for room in range(6):
-                for fd in held[:room]:
-                    os.close(fd)
+                # Others in this process may take one meanwhile, or give one back.
+                take_the_rest(held)
+                for _ in range(room):
+                    os.close(held.pop())
                 with pytest.raises(fastness.BackendError, match="Too many open files"):
                     sandbox.run("1")
-                for place in range(room):
-                    # A guest that was begun is buried by another thread.
-                    assert eventually(lambda place=place: opened_again(held, place), 10)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             for fd in held:
                 os.close(fd)
         assert eventually(lambda: not family._guests, 10)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert eventually(lambda: len(os.listdir("/proc/self/fd")) <= before, 10)
         assert sandbox.run("6 * 7").value == 42
 
 
