@@ -128,7 +128,7 @@ HOSTILE: tuple[tuple[str, str, frozenset[OutcomeKind]], ...] = (
     ),
     ("deep recursion", "def f(): f()\nf()", frozenset({OutcomeKind.GUEST_ERROR})),
     ("syntax error", "def", frozenset({OutcomeKind.GUEST_ERROR})),
-    ("full disk", "open('f', 'wb').write(b'x' * (64 << 20))", frozenset({OutcomeKind.DISK})),
+    ("full disk", "open('f', 'wb').write(b'x' * (16 << 20))", frozenset({OutcomeKind.DISK})),
 )
 
 
