@@ -13,8 +13,9 @@ from fastness.runner.triggers import acted_on_by, git_folders
 
 __all__ = ["Acting"]
 
-#: Names that the links of one change may give to what is there already.
-_LOOKS = 200_000
+#: Other names that are looked at for one change, and what is said past them.
+_LOOKS = 100_000
+_TOO_MANY = "the links of this change give more names than are looked at"
 
 
 class Acting:
@@ -37,7 +38,11 @@ class Acting:
         """What acts on ``path``, which is changed, under any of its names: in words, or nothing."""
         if by := acted_on_by(path, self._repositories):
             return f"{by} acts on it by itself"
+        if self._looks > _LOOKS:
+            return _TOO_MANY
         others = self._aliases.of(path)
+        # Counted over the whole change: many links to a folder of many files would keep the host for long.
+        self._looks += len(others)
         for other in others:
             if by := acted_on_by(other, self._repositories):
                 return f"{by} acts on it by itself, as {shown(other)}: that is a link to it, or below one"
@@ -46,7 +51,7 @@ class Acting:
         for real, other in self._aliases.through(path, self._paths) if is_link else ():
             self._looks += 1
             if self._looks > _LOOKS:
-                return "with others like it, this link leads to more than is looked at"
+                return _TOO_MANY
             if (by := acted_on_by(other, self._repositories)) and not acted_on_by(real, self._repositories):
                 return f"{by} would act by itself on {shown(other)}, where this link leads"
         return ""

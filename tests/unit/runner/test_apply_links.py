@@ -122,6 +122,16 @@ def test_more_links_than_are_looked_at_are_refused(copy: Copy, monkeypatch: pyte
     assert "more links lead to it than are looked at" in refused(copy)
 
 
+def test_many_links_to_a_folder_of_many_files_are_refused(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names are counted over the whole change, not for each file anew."""
+    monkeypatch.setattr(acting, "_LOOKS", 500)
+    copy.fill()
+    for number in range(40):
+        link(copy.work / f"links/{number}", "../a")
+        write(copy.work / f"a/{number}", b"1")
+    assert "give more names than are looked at" in refused(copy)
+
+
 names = st.text("ab.", min_size=1, max_size=2)
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 
