@@ -1,0 +1,161 @@
+"""
+``fastness plugin call``: one method of an installed plugin, and for what was refused the command that would grant it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fastness.cli import exits
+from fastness.cli.console import denial_table, detail, err, outcome_line, say, size, stderr_console
+from fastness.cli.output import Output
+from fastness.cli.plugin_host import command, grant_command, plugin_host, standing
+from fastness.cli.progress import BuildProgress
+from fastness.cli.visible import one_line, visible
+from fastness.errors import ConfigurationError, GrantError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fastness.capability import Spec
+    from fastness.runs import RunResult
+
+#: Bytes of ``--args -``, from standard input.
+_ARGUMENTS_CAP = 16 << 20
+
+
+def call(
+    plugin: str,
+    method: str,
+    *,
+    arg: tuple[str, ...],
+    args: str | None,
+    owner: str,
+    timeout: float | None,
+    raw: bool,
+    as_json: bool,
+) -> int:
+    """Call a method and print what it returns."""
+    given = arguments(arg, args)
+    output = Output(raw=raw)
+    with plugin_host() as host, BuildProgress() as building:
+
+        def on_event(name: str, data: Any) -> None:
+            if name in ("stdout", "stderr") and not as_json:
+                output.write(name, data)
+            elif name == "progress":
+                building(data)
+
+        try:
+            result = host.invoke(plugin, method, given, owner=owner, timeout=timeout, on_event=on_event)
+        except GrantError:
+            # Which of several reasons it is shows in what is known of the plugin.
+            if host.show(plugin).known.state.value in ("awaiting_grant", "enabled"):
+                detail_of = command("grant", plugin, "--owner", owner, "--all")
+                err(f"{one_line(owner)} has not granted {plugin} anything; what it asks for: {command('show', plugin)}")
+                err(f"to grant all of it: {detail_of}")
+                return exits.USAGE
+            raise
+        finally:
+            output.close()
+        hints = [] if result.ok and not result.denials else _hints(host, plugin, owner, result)
+    if as_json:
+        say(result.to_json())
+        return exits.of_outcome(result.outcome.kind)
+    if result.ok:
+        _print_value(result, raw=raw)
+    if result.denials or result.usage.denials_dropped:
+        stderr_console().print(denial_table(result.denials, result.usage.denials_dropped))
+    for words, line in hints:
+        err(words)
+        if line:
+            detail(line)
+    if result.outcome.dropped_bytes:
+        err(f"{size(result.outcome.dropped_bytes)} of output were shown and not kept in the result")
+    if not result.sandboxed:
+        err("this call was NOT sandboxed")
+    if not result.ok:
+        err(outcome_line(result))
+    return exits.of_outcome(result.outcome.kind)
+
+
+def arguments(pairs: Iterable[str], text: str | None) -> dict[str, Any]:
+    """The arguments by name, of ``--args`` and every ``--arg``.  Raises ConfigurationError."""
+    found: dict[str, Any] = {}
+    if text is not None:
+        if text == "-":
+            text = sys.stdin.read(_ARGUMENTS_CAP + 1)
+            if len(text) > _ARGUMENTS_CAP:
+                raise ConfigurationError("--args", "standard input", f"at most {size(_ARGUMENTS_CAP)}")
+        found = _decoded("--args", text)
+        if not isinstance(found, dict):
+            raise ConfigurationError("--args", text, "a JSON object: each argument by its name")
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        is_json = name.endswith(":")
+        name = name.removesuffix(":")
+        if not separator or not name:
+            raise ConfigurationError("--arg", pair, "NAME=TEXT, or NAME:=JSON")
+        if name in found:
+            raise ConfigurationError("--arg", pair, f"each argument once; {name} is there before")
+        found[name] = _decoded(f"--arg {name}", value) if is_json else value
+    return found
+
+
+def _decoded(option: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ConfigurationError(option, text, f"JSON ({error})") from None
+
+
+def _print_value(result: RunResult, *, raw: bool) -> None:
+    """The value on standard output: a text as it is, nothing for None, everything else as JSON."""
+    value = result.value
+    if value is None:
+        if result.value_repr is not None:
+            err(f"what it returned is no plain data: {one_line(result.value_repr)}")
+        return
+    if not isinstance(value, str):
+        import json
+
+        value = json.dumps(result.to_dict()["value"], indent=2)
+    say(value if raw else visible(value))
+
+
+def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[str, str]]:
+    """For what was refused: the command that grants it, or that no grant can."""
+    from fastness.capabilities.registry import specs
+
+    known = specs()
+    shown = host.show(plugin)
+    grant = standing(shown.grants, owner, shown.known.digest)
+    missing = _missing(shown.manifest, grant, known)
+    refused = {row.capability for row in result.denials if not row.claimed}
+    if not result.ok:
+        # A capability that was not granted is absent, and whoever does not look for that fails there.
+        refused |= {kind for kind in missing if grant is None or grant.scope(kind) is None}
+    hints = []
+    wanted = [kind for kind in missing if kind in refused]
+    if wanted:
+        line = grant_command(shown.manifest, grant, owner, wanted, known)
+        hints.append((f"it asks for more of {', '.join(wanted)} than {one_line(owner)} granted; to grant it:", line))
+    kinds = [one.kind for one in shown.manifest.capabilities]
+    beyond = sorted(kind for kind in refused if kind in kinds and kind not in missing)
+    if beyond:
+        words = f"all that it asks of {', '.join(beyond)} is granted: what was refused is beyond that"
+        hints.append((f"{words}, and no grant gives it", ""))
+    return hints
+
+
+def _missing(manifest: Any, grant: Any, specs: Mapping[str, Spec]) -> list[str]:
+    """Kinds of which a plugin asks for more than a grant allows."""
+    found = []
+    for request in manifest.capabilities:
+        had = None if grant is None else grant.scope(request.kind)
+        if had is None or specs[request.kind].exceeds(request.scope, had):
+            found.append(request.kind)
+    return found

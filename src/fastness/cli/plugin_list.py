@@ -1,0 +1,108 @@
+"""
+``fastness plugin list`` and ``show``: what is installed, and what one plugin asks for and may do.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fastness.cli import exits
+from fastness.cli.console import err, table
+from fastness.cli.plugin_grant import granted_rows
+from fastness.cli.plugin_host import grant_command, plugin_host
+from fastness.cli.plugin_screen import Screen, asks_screen, code_of, manifest_screen, with_risks, write_json
+from fastness.cli.visible import one_line, spelled_out
+
+if TYPE_CHECKING:
+    from fastness.grant import Grant
+    from fastness.manifest import Manifest
+    from fastness.plugins.states import Known
+
+
+def show_all(*, as_json: bool) -> int:
+    """List what is installed."""
+    with plugin_host() as host:
+        known = host.plugins()
+    if as_json:
+        write_json({"plugins": [msgspec.to_builtins(one) for one in known]})
+        return exits.OK
+    if not known:
+        err("no plugin is installed: fastness plugin install DIR")
+        return exits.OK
+    made = table("plugin", "version", "state", "tier", "from", wrap=("plugin", "version"))
+    for one in known:
+        made.add_row(one.id, one.version, one.state.value, one.tier or "default", one.source.value)
+    screen = Screen()
+    screen.table(made)
+    for one in known:
+        if one.why:
+            screen.line(f"{one.id}: {one_line(one.why, 400)}")
+    return exits.OK
+
+
+def show(plugin: str, *, as_json: bool) -> int:
+    """Everything about one plugin."""
+    from fastness.capabilities.registry import specs
+
+    known = specs()
+    with plugin_host() as host:
+        shown = host.show(plugin)
+    if as_json:
+        write_json(described(shown, known))
+        return exits.OK
+    screen = Screen()
+    manifest_screen(screen, shown.manifest, facts_of(shown.known, shown.manifest))
+    asks_screen(screen, shown.manifest, known)
+    screen.line()
+    if not shown.grants:
+        screen.line("Nobody has granted it anything. To grant all that it asks:", "bold")
+        screen.exact(f"  {grant_command(shown.manifest, None, 'me', _kinds(shown.manifest), known)}")
+    for grant in shown.grants:
+        screen.line(f"Granted by {spelled_out(grant.owner)}{_of(grant, shown.known)}", "bold")
+        screen.rows(granted_rows(grant) or [("", "compute, and nothing else", "")])
+    return exits.OK
+
+
+def _kinds(manifest: Manifest) -> list[str]:
+    return [one.kind for one in manifest.capabilities]
+
+
+def _of(grant: Grant, known: Known) -> str:
+    if grant.package_digest != known.digest:
+        return ", for files that are not installed any more: it allows nothing"
+    if grant.expired(time.time()):
+        return ", and over: it allows nothing any more"
+    return ""
+
+
+def tier_of(known: Known, manifest: Manifest) -> str:
+    """The tier that a plugin runs in."""
+    from fastness.policy import default_tier
+
+    return known.tier or default_tier(manifest).value
+
+
+def facts_of(known: Known, manifest: Manifest) -> list[tuple[str, str]]:
+    """What the host knows of an installed plugin."""
+    rows = [("state", f"{known.state.value}, from the source {known.source.value}")]
+    if known.why:
+        rows.append(("", spelled_out(known.why)))
+    rows.append(code_of(manifest, tier_of(known, manifest)))
+    if known.trust:
+        rows.append(("", f"the operator chose this tier: {known.trust}"))
+    rows.append(("package", known.digest))
+    return rows
+
+
+def described(shown: Any, specs: Any) -> dict[str, Any]:
+    """What ``--json`` prints of an installed plugin."""
+    return {
+        "plugin": msgspec.to_builtins(shown.known),
+        "manifest": with_risks(shown.manifest, specs),
+        "tier": tier_of(shown.known, shown.manifest),
+        "grants": [msgspec.to_builtins(one) for one in shown.grants],
+        "new": list(shown.new),
+    }

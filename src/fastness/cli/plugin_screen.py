@@ -1,0 +1,160 @@
+"""
+The screen that an owner decides by: what a plugin is, what it asks for, its own reasons, and the risk in plain words.
+
+A reason is the plugin's own text, verbatim but for what could not be seen, which is written out.  Risks are ours.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fastness.cli.console import size
+from fastness.cli.visible import spelled_out
+
+if TYPE_CHECKING:
+    from fastness.capability import Scope, Spec
+    from fastness.manifest import Manifest
+
+#: Columns of the names on the left, and the most that a line of the screen takes.
+_LEFT = 12
+_WIDTH = 100
+_NAMES = (
+    ("provides", "names that it registers for other plugins of its host"),
+    ("lookups", "names that it reads of what those register"),
+    ("declares", "tags that it announces to them"),
+)
+
+
+def write_json(shown: Mapping[str, Any]) -> None:
+    """One object on standard output."""
+    # ASCII only, as with the results of runs: words of strangers stay text in any terminal.
+    sys.stdout.write(json.dumps({"schema": 1, **shown}, allow_nan=False).replace("\x7f", "\\u007f") + "\n")
+
+
+def with_risks(manifest: Manifest, specs: Mapping[str, Spec]) -> dict[str, Any]:
+    """A manifest as plain data, each capability with its risk."""
+    from fastness.manifest import to_plain
+
+    plain = to_plain(manifest)
+    for request, asked in zip(manifest.capabilities, plain["capabilities"], strict=True):
+        asked["risk"] = specs[request.kind].risk(request.scope)
+    return plain
+
+
+class Screen:
+    """Lines and small tables on standard output, wrapped to the terminal.  Text is never read as markup."""
+
+    def __init__(self) -> None:
+        from fastness.cli.console import stdout_console
+
+        self._console = stdout_console()
+        self._width = min(self._console.width, _WIDTH)
+
+    def line(self, text: str = "", style: str = "", *, indent: int = 0) -> None:
+        """One line, wrapped between words."""
+        from rich.text import Text
+
+        for line in Text(text, style=style).wrap(self._console, self._width - indent):
+            line.rstrip()
+            self._console.print(Text.assemble(" " * indent, line), soft_wrap=True)
+
+    def rows(self, rows: Iterable[tuple[str, str, str]], indent: int = 2) -> None:
+        """Rows of a name, a text and its style; a long text goes on below itself."""
+        from rich.text import Text
+
+        for name, text, style in rows:
+            lines = Text(text, style=style).wrap(self._console, self._width - indent - _LEFT, overflow="fold")
+            for number, line in enumerate(lines):
+                line.rstrip()
+                left = (("" if number else name).ljust(_LEFT), "dim")
+                self._console.print(Text.assemble(" " * indent, left, line), soft_wrap=True)
+
+    def exact(self, text: str) -> None:
+        """A line that somebody copies: never wrapped."""
+        from rich.text import Text
+
+        self._console.print(Text(text), soft_wrap=True)
+
+    def table(self, made: Any) -> None:
+        """A table of the house's."""
+        self._console.print(made)
+
+
+def manifest_screen(screen: Screen, manifest: Manifest, facts: Iterable[tuple[str, str]]) -> None:
+    """What a plugin is; ``facts`` are what only the caller knows of it."""
+    title = f", which calls itself {spelled_out(manifest.name)}" if manifest.name else ""
+    screen.line(f"{manifest.id} {manifest.version}{title}", "bold")
+    if manifest.description:
+        screen.line(f'It says: "{spelled_out(manifest.description)}"')
+    rows = [(name, text, "") for name, text in facts]
+    if manifest.methods:
+        rows.append(("methods", ", ".join(manifest.methods), ""))
+    screen.rows(rows)
+    screen.line()
+
+
+def asks_screen(screen: Screen, manifest: Manifest, specs: Mapping[str, Spec]) -> None:
+    """Everything that a plugin asks for."""
+    if not manifest.capabilities:
+        screen.line("It asks for no capability: it can compute, and nothing else.")
+    for number, request in enumerate(manifest.capabilities):
+        if number:
+            screen.line()
+        screen.line(f"It asks for {request.kind}", "bold")
+        rows = [(name, value, "") for name, value in settings(request.scope)]
+        rows.append(("its reason", f'"{spelled_out(request.reason)}"', "cyan"))
+        rows.append(("at worst", spelled_out(specs[request.kind].risk(request.scope)), "yellow"))
+        screen.rows(rows)
+    others = [("limits", ", ".join(f"{name} {value}" for name, value in settings(manifest.limits)), "")]
+    for names, what in _NAMES:
+        patterns = getattr(manifest, names)
+        others.append((names, f"{', '.join(patterns)} ({what})" if patterns else "", ""))
+    others = [row for row in others if row[1]]
+    if others:
+        screen.line()
+        screen.line("Beside that it wants", "bold")
+        screen.rows(others)
+
+
+def code_of(manifest: Manifest, tier: str) -> tuple[str, str]:
+    """The row that says what runs, and where."""
+    if manifest.runtime == "data":
+        return ("code", "none: it is data, and nothing of it runs")
+    return ("code", f"{manifest.runtime}, starts with {manifest.entry}, runs in the tier {tier}")
+
+
+def settings(scope: Any) -> list[tuple[str, str]]:
+    """The fields of a scope, or of limits, that are not as they are by default, in words."""
+    default = type(scope)()
+    found = []
+    for field in msgspec.structs.fields(type(scope)):
+        value = getattr(scope, field.name)
+        if value == getattr(default, field.name):
+            continue
+        values = value if isinstance(value, (tuple, list)) else (value,)
+        shown = ", ".join(spelled_out(_text(field.name, item)) for item in values)
+        found.append((field.encode_name, shown))
+    return found
+
+
+def in_one_line(scope: Scope) -> str:
+    """A scope in a few words: its kind, and what is not as it is by default."""
+    from fastness.grant import kind_of
+
+    fields = "; ".join(f"{name} {value}" for name, value in settings(scope))
+    return f"{kind_of(scope)} ({fields})" if fields else kind_of(scope)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and (name in ("memory", "quota") or name.endswith("_bytes")):
+        return size(value)
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    return msgspec.json.encode(value).decode("utf-8", "replace")
