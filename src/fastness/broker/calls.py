@@ -23,6 +23,7 @@ from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
 from fastness.capability import CallContext, Operation
 from fastness.errors import AdapterError, BackendError, Denied, GuestProtocolError, QuotaExceeded, Revoked
+from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
 
@@ -31,6 +32,8 @@ _ROWS = 64
 #: Seconds that cancelled calls have to come to rest.
 _REST_S = 5.0
 _TEXT = 500
+#: Seconds between two looks at whether a grant stands, while something is in flight.
+_LOOK_S = 0.05
 
 
 class RunCalls:
@@ -38,7 +41,10 @@ class RunCalls:
     The calls of one run: ``fastness.brokered.Calls``.
 
     ``calls`` may be made in all; an answer's value is at most ``value_bytes``; each call has until ``deadline``, a
-    ``time.monotonic()``.  Close it when the run is over.
+    ``time.monotonic()``, or where none is known for ``seconds`` from the first call on.  ``limits`` are the policy's.
+
+    While calls are in flight it looks every 50 ms whether the grant behind them still stands, and cancels them where it
+    does not: whoever revoked it may be another process.  Close it when the run is over.
     """
 
     def __init__(
@@ -51,14 +57,20 @@ class RunCalls:
         owner: str,
         calls: int,
         value_bytes: int,
-        deadline: float,
+        deadline: float | None = None,
+        seconds: float = 60.0,
+        limits: Limits | None = None,
     ) -> None:
         self._gate = gate
         self._trail = trail
         self._of = (run, plugin, owner)
         self._left = calls
         self._value_bytes = value_bytes
+        #: None until the first call.
         self._deadline = deadline
+        self._seconds = seconds
+        self._limits = limits or Limits()
+        self._timer: asyncio.TimerHandle | None = None
         self._spent: dict[str, int] = {}
         self._lock = threading.Lock()
         self._answers: deque[Answer] = deque()
@@ -133,9 +145,9 @@ class RunCalls:
 
     # of the host
 
-    def revoke(self) -> None:
+    def revoke(self, why: DenialCode = DenialCode.REVOKED) -> None:
         """What is in flight is cancelled; what was done by then is done, and its record says so.  Any thread."""
-        self._why = DenialCode.REVOKED
+        self._why = why
         portal.soon(self._cancel_all)
 
     @property
@@ -154,7 +166,21 @@ class RunCalls:
                 return
             task = asyncio.get_running_loop().create_task(self._serve(id, capability, operation, arguments))
             self._tasks[id] = task
+            if self._timer is None and self._gate.may_end:
+                self._timer = task.get_loop().call_later(_LOOK_S, self._look)
         task.add_done_callback(lambda _: self._rested(id))
+
+    def _look(self) -> None:
+        """The gate judges calls that begin; this ends those that had begun when their grant did."""
+        with self._lock:
+            self._timer = None
+            if self._closed or not self._tasks:
+                return
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        ended = self._gate.ended()
+        if ended is not None:
+            self._why = ended
+            self._cancel_all()
 
     def _rested(self, id: int) -> None:
         with self._lock:
@@ -199,8 +225,16 @@ class RunCalls:
             self._fail(id, intent, "invalid", str(error))
             return
         intent = msgspec.structs.replace(intent, target=target, leaves=decided.operation.leaves)
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._seconds
         context = CallContext(
-            plugin=plugin, owner=owner, run=run, scope=decided.scope, deadline=self._deadline, spent=self._spent
+            plugin=plugin,
+            owner=owner,
+            run=run,
+            scope=decided.scope,
+            deadline=self._deadline,
+            spent=self._spent,
+            limits=self._limits,
         )
         try:
             number = self._trail.intend(intent)
@@ -216,8 +250,19 @@ class RunCalls:
         began = time.monotonic_ns()
         code, message, value = "", "", b""
         cancelled = False
+        announced = [(number, intent)]
+
+        def before(target: str) -> None:
+            # Where it leads on, it is judged and announced as a call of its own.
+            decided = self._gate.decide(intent.capability, intent.operation)
+            if isinstance(decided, Refused):
+                raise Denied(decided.code, target)
+            further = msgspec.structs.replace(intent, target=target[:_TEXT])
+            announced.append((self._trail.intend(further), further))
+
+        context.before = before
         try:
-            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+            async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)
         except Denied as error:
@@ -225,6 +270,7 @@ class RunCalls:
             self._note(intent, DenialCode(code))
         except Revoked:
             code = DenialCode.REVOKED.value
+            self._note(intent, DenialCode.REVOKED)
         except QuotaExceeded as error:
             code, message = DenialCode.QUOTA.value, str(error)
             self._note(intent, DenialCode.QUOTA)
@@ -232,8 +278,10 @@ class RunCalls:
             code, message = "failed", str(error)
         except TimeoutError:
             code, message = "failed", "the run's time is over"
-        except values.NotPlain:
-            code, message = "failed", "the answer is larger than an answer may be, or no plain data"
+        except BackendError:
+            code, message = "failed", "it could not be recorded where it leads, so it went no further"
+        except values.NotPlain as error:
+            code, message = "failed", f"the answer cannot be given: {error}"
         except asyncio.CancelledError:
             # It may have happened by now: the record says that nobody waited for the end.
             cancelled = True
@@ -241,14 +289,18 @@ class RunCalls:
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's; its words may name things of the host
             code, message = "failed", f"the capability failed ({type(error).__name__})"
         micros = (time.monotonic_ns() - began) // 1000
-        try:
-            self._trail.done(
-                number, intent, code=code, micros=micros, bytes_in=context.bytes_in, bytes_out=context.bytes_out
-            )
-        except BackendError:
-            code, message, value = "failed", "how the call ended could not be recorded", b""
+        bytes_in, bytes_out = context.bytes_in, context.bytes_out
+        for one, what in announced:
+            try:
+                self._trail.done(one, what, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
+            except BackendError:
+                code, message, value = "failed", "how the call ended could not be recorded", b""
+            # What went to and fro is counted once.
+            bytes_in = bytes_out = 0
         if cancelled and self._why is DenialCode.CANCELLED:
             return
+        if cancelled:
+            self._note(intent, self._why)
         self._answer(Answer(id, value, code, message[:_TEXT]))
 
     def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
@@ -296,5 +348,6 @@ def _described(kind: str, operation: Operation) -> Granted:
         capability=kind,
         operation=operation.name,
         parameters=tuple((field.name, not field.required) for field in fields),
-        summary=operation.summary,
+        signature=operation.signature,
+        summary=operation.documentation or operation.summary,
     )

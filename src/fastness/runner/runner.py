@@ -125,37 +125,38 @@ class Runner:
         small = sum(len(s) if isinstance(s, (str, bytes)) else _INLINE for s in request.files.values()) < _INLINE
         return Staged(read() if small else await self._waiting.call(read))
 
-    async def run(self, request: RunRequest, calls: Calls | None = None) -> RunResult:
+    async def run(self, request: RunRequest, calls: Calls | None = None, *, run_id: str = "") -> RunResult:
         """
         Run a request in a clean guest.  Raises what the host could not do; what the guest did is in the result.
 
         With ``calls`` the guest finds a ctx with what they grant.  They are closed when this ends, however it ends.
+        ``run_id`` is the run's, where its calls are recorded under one.
         """
         if calls is None:
-            return await self._run_until(request, None)
+            return await self._run_until(request, None, run_id or _run_id())
         try:
-            return await self._run_until(request, calls)
+            return await self._run_until(request, calls, run_id or _run_id())
         finally:
             await close_calls(calls, self._waiting)
 
-    async def _run_until(self, request: RunRequest, calls: Calls | None) -> RunResult:
+    async def _run_until(self, request: RunRequest, calls: Calls | None, run_id: str) -> RunResult:
         if request.deadline is None:
-            return await self._run(request, None, calls)
+            return await self._run(request, None, calls, run_id)
         try:
             # The backend keeps the deadline, so that a run that is under way tells what it has done; this is for
             # what comes before it, and for a backend that does not come back.
             with self._waiting.limit(request.deadline + _DEADLINE_SLACK_S):
-                return await self._run(request, time.monotonic() + request.deadline, calls)
+                return await self._run(request, time.monotonic() + request.deadline, calls, run_id)
         except TimeoutError:
             return RunResult(
                 outcome=Outcome(OutcomeKind.TIMEOUT, f"the deadline of {request.deadline:g} s passed"),
                 tier=request.tier,
                 runtime=request.runtime,
                 sandboxed=request.tier != "local",
-                run_id=_run_id(),
+                run_id=run_id,
             )
 
-    async def _run(self, request: RunRequest, ends: float | None, calls: Calls | None) -> RunResult:
+    async def _run(self, request: RunRequest, ends: float | None, calls: Calls | None, run_id: str) -> RunResult:
         backend, probe = await self.plan(request.tier, request.runtime)
         _check_runtime(backend, request.tier, request.runtime)
         staged = await self.stage(request)
@@ -164,7 +165,6 @@ class Runner:
             if left <= 0:
                 raise TimeoutError
             request = msgspec.structs.replace(request, deadline=left)
-        run_id = _run_id()
         if calls is not None:
             report = await backend.run(request, staged, request.on_event, calls)
         elif backend.sandboxed:
