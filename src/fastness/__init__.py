@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fastness.api import AsyncSandbox, AsyncSession
+    from fastness.broker.functions import HostFunction, stubs
     from fastness.environment import guest_env
     from fastness.errors import (
         ApplyRefused,
@@ -53,6 +54,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "fastness.api": ("AsyncSandbox", "AsyncSession"),
+    "fastness.broker.functions": ("HostFunction", "stubs"),
     "fastness.environment": ("guest_env",),
     "fastness.errors": (
         "ApplyRefused",
@@ -129,6 +131,9 @@ __all__ = [
     "Files",
     "Denial",
     "DenialCode",
+    # functions of the host that code may call
+    "HostFunction",
+    "stubs",
     # tiers
     "Tier",
     "Guarantee",

@@ -34,6 +34,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     it bounds every length.  ``target`` names what a call acts on for the audit trail: never a payload, a credential or
     a URL's query.  ``leaves`` says whether the effect leaves this machine or spends money: then the record of the
     intent is on disk before it happens.  ``summary`` is one line for whoever writes a plugin.
+
+    ``signature`` is what a guest is shown of its parameters, as Python writes them, and ``documentation`` what it is
+    told beside the summary; both may be empty.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     target: Callable[[Any], str]
     summary: str
     leaves: bool = False
+    signature: str = ""
+    documentation: str = ""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):

@@ -181,7 +181,8 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     looks like a secret and is wanted all the same.
     ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also cover
     waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.  ``plugin`` runs a plugin's
-    method; the value is what it returns.
+    method; the value is what it returns.  ``functions`` are the host's, where a plain run's guest may call any, as a
+    ``broker.functions.Functions``.
     """
 
     code: str | None = None
@@ -209,6 +210,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     filename: str = ""
     on_event: Callable[[str, Any], None] | None = None
     plugin: PluginCall | None = None
+    functions: Any = None
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -7,6 +7,8 @@ made of the callable's annotations, so that what arrives is inert and of the rig
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import functools
 import inspect
 import keyword
@@ -17,6 +19,7 @@ from typing import Any
 import msgspec
 
 from fastness.broker import signatures
+from fastness.broker.elsewhere import in_loop
 from fastness.broker.threads import Threads
 from fastness.capability import CallContext, Operation, Scope, Spec
 from fastness.errors import (
@@ -38,8 +41,14 @@ _DOC_MAX = 2000
 #: Functions of one host that block at once; calls beyond wait.
 _THREADS = 32
 _HEADS = {
-    "python": "# Functions of the host.  They are there already; arguments and results are plain data.  Inside async code, await them.\n",
-    "javascript": "// Functions of the host.  They are there already; arguments and results are plain data.  Each returns a promise: await it.\n",
+    "python": (
+        "# Functions of the host.  They are there already; arguments and results are plain data.\n"
+        "# Inside async code, await them.\n"
+    ),
+    "javascript": (
+        "// Functions of the host.  They are there already; arguments and results are plain data.\n"
+        "// Each returns a promise: await it.\n"
+    ),
 }
 
 
@@ -67,8 +76,8 @@ class Functions:
 
     Each parameter must be annotated with a type that ``msgspec`` can decode; ``*args``, ``**kwargs`` and parameters by
     position only are refused.  A plain function runs in a thread of its own pool, an ``async`` one in the broker's
-    loop: it must not block.  What it raises crosses as a failure with the exception's text where that is a
-    ``CapabilityError``, and without it otherwise.  Raises ConfigurationError.
+    loop, or see :meth:`within`: it must not block.  What it raises crosses as a failure, with the exception's text
+    where that is a ``CapabilityError``, and without it otherwise.  Raises ConfigurationError.
     """
 
     def __init__(self, functions: Mapping[str, Callable[..., Any] | HostFunction]) -> None:
@@ -82,6 +91,7 @@ class Functions:
             for name, one in functions.items()
         }
         self._threads = Threads(_THREADS)
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.names = tuple(self._all)
         self.spec = Spec(
             kind=KIND,
@@ -102,6 +112,12 @@ class Functions:
         """Those of these names: what is not granted is not even an operation."""
         return Functions({name: one for name, one in self._given.items() if name in names})
 
+    def within(self, loop: asyncio.AbstractEventLoop) -> Functions:
+        """The same, whose ``async`` functions run in ``loop``, which must not be waiting for them."""
+        found = copy.copy(self)
+        found._loop = loop
+        return found
+
     async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
         """Call one of them.  Raises Denied, AdapterError, and what the function raises of ``CapabilityError``."""
         function = self._all.get(operation)
@@ -110,7 +126,8 @@ class Functions:
         given = {field: getattr(arguments, field) for field in arguments.__struct_fields__}
         try:
             if function.waits:
-                return await function.call(**given)
+                make = functools.partial(function.call, **given)
+                return await (make() if self._loop is None else in_loop(self._loop, make))
             # One that does not come back keeps its thread; the guest's run ends all the same.
             return await self._threads.run(functools.partial(function.call, **given))
         except (Denied, QuotaExceeded, Revoked, AdapterError):
@@ -172,6 +189,8 @@ def _meet(asked: HostScope, allowed: HostScope) -> HostScope | None:
 
 
 def _signature(name: str, function: Callable[..., Any]) -> inspect.Signature:
+    if name == "ctx":
+        raise ConfigurationError("functions", name, "another name: a guest has its ctx under this one")
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or not name.isascii():
         raise ConfigurationError("functions", name, "names that a guest can call: letters, digits and underscores")
     if not callable(function):
@@ -216,4 +235,3 @@ def _arguments(name: str, signature: inspect.Signature, hints: Mapping[str, Any]
 
 def _same(value: Any) -> Any:
     return value
-

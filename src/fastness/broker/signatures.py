@@ -28,12 +28,6 @@ _JAVASCRIPT = {
     type(None): "null",
 }  # fmt: skip
 _OTHERS = (tuple, set, frozenset)
-#: Words that JavaScript does not take as the name of a parameter.
-_RESERVED = frozenset(
-    "arguments await break case catch class const continue debugger default delete do else enum eval export extends "
-    "false finally for function if implements import in instanceof interface let new null package private protected "
-    "public return static super switch this throw true try typeof var void while with yield".split()
-)
 
 
 def signature(function: inspect.Signature, hints: Mapping[str, Any]) -> str:
@@ -52,8 +46,9 @@ def python(name: str, text: str, documentation: str) -> str:
     """A stub: ``text`` is its signature."""
     lines = [f"def {name}{text}:"]
     if documentation:
-        safe = documentation.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-        safe = safe + " " if safe.endswith('"') else safe
+        safe = documentation.replace("\\", "\\\\")
+        if '"""' in safe or safe.endswith('"'):
+            safe = safe.replace('"', '\\"')
         quoted = f'"""{safe}"""' if "\n" not in safe else f'"""\n{safe}\n"""'
         lines.append(textwrap.indent(quoted, "    ", lambda line: bool(line.strip())))
     lines.append("    ...")
@@ -71,7 +66,7 @@ def javascript(name: str, function: inspect.Signature, hints: Mapping[str, Any],
         if parameter.default is not parameter.empty:
             given = f"[{parameter.name}={_script_default(parameter.default)}]".replace("=]", "]")
         told.append(f"@param {{{kind}}} {given}")
-        names.append(f"{parameter.name}_" if parameter.name in _RESERVED else parameter.name)
+        names.append(parameter.name)
     told.append(f"@returns {{Promise<{_script(hints.get('return', Any), 0)}>}}")
     lines = [*lines, "", *told] if lines else told
     comment = "\n".join(f" * {line}".rstrip() for line in lines)
@@ -104,7 +99,7 @@ def _parts(hint: Any) -> tuple[str, Any, tuple[Any, ...]]:
         return _parts(typing.get_args(hint)[0])
     if hint is None:
         return "plain", type(None), ()
-    if hint is Any or isinstance(hint, typing.TypeVar):
+    if hint is Any or hint is object or isinstance(hint, typing.TypeVar):
         return "any", hint, ()
     if origin is typing.Union or origin is types.UnionType:
         return "union", origin, typing.get_args(hint)

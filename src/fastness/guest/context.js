@@ -249,7 +249,7 @@ function named(values, parameters, what) {
   return given;
 }
 
-function operationOf({ capability, operation, parameters }) {
+function operationOf({ capability, operation, parameters, signature, summary }) {
   const what = capability === TOP ? operation : capability + "." + operation;
   const call = (...values) =>
     new Later((resolve, reject) => {
@@ -264,6 +264,8 @@ function operationOf({ capability, operation, parameters }) {
       if (inFlight < most) begin(made);
       else push(waiting, made);
     });
+  if (signature) defineProperty(call, "signature", { __proto__: null, value: signature });
+  if (summary) defineProperty(call, "doc", { __proto__: null, value: summary });
   return defineProperty(call, "name", { __proto__: null, value: operation });
 }
 

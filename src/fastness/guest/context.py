@@ -332,8 +332,21 @@ def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
 
     call.__name__ = operation
     call.__qualname__ = what
-    call.__doc__ = "\n\n".join(text for text in (one.get("signature"), one.get("summary")) if text) or None
+    call.__doc__ = one.get("summary") or None
+    if one.get("signature"):
+        _show_signature(call, operation, one["signature"])
     return call
+
+
+def _show_signature(call: Any, name: str, signature: str) -> None:
+    """Have ``help`` and ``inspect.signature`` tell the parameters of the host's function."""
+    shown: dict[str, Any] = {}
+    try:
+        # Annotations stay text, so that types which are not here are no error.
+        exec(f"from __future__ import annotations\ndef {name}{signature}: ...", shown)
+    except SyntaxError:
+        return
+    call.__wrapped__ = shown[name]
 
 
 def _value(kind: int, head: dict[str, Any], blob: bytes, what: str) -> object:
