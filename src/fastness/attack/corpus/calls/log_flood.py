@@ -34,7 +34,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.log_flood",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Lines of a log are kept up to a cap."),
-    tiers={"wasm": Expect(Layer.HOST)},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )
