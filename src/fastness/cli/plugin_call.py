@@ -12,7 +12,7 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.console import denial_table, detail, err, outcome_line, say, size, stderr_console
 from fastness.cli.output import Output
-from fastness.cli.plugin_host import command, grant_command, plugin_host, standing
+from fastness.cli.plugin_host import command, grant_command, known_specs, plugin_host, standing
 from fastness.cli.progress import BuildProgress
 from fastness.cli.visible import one_line, visible
 from fastness.errors import ConfigurationError, GrantError
@@ -128,9 +128,7 @@ def _print_value(result: RunResult, *, raw: bool) -> None:
 
 def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[str, str]]:
     """For what was refused: the command that grants it, or that no grant can."""
-    from fastness.capabilities.registry import specs
-
-    known = specs()
+    known = known_specs()
     shown = host.show(plugin)
     grant = standing(shown.grants, owner, shown.known.digest)
     missing = _missing(shown.manifest, grant, known)

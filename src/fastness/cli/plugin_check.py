@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastness.cli import exits
 from fastness.cli.console import err, say, size
+from fastness.cli.plugin_host import known_specs
 from fastness.cli.plugin_screen import Screen, asks_screen, code_of, manifest_screen, with_risks, write_json
 from fastness.cli.visible import one_line, spelled_out
 from fastness.errors import ManifestError
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
 
 def check(path: str, *, as_json: bool) -> int:
     """Print every problem of a plugin, or its manifest in words."""
-    from fastness.capabilities.registry import specs
     from fastness.plugins import package as packages
     from fastness.plugins.javascript import evaluate
     from fastness.policy import default_tier
 
-    known = specs()
+    known = known_specs()
     try:
         package = packages.read(path)
         manifest = packages.manifest_of(package, known, evaluate=evaluate)

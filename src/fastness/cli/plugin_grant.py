@@ -10,7 +10,7 @@ import msgspec
 
 from fastness.cli import exits
 from fastness.cli.console import detail, err
-from fastness.cli.plugin_host import command, plugin_host, standing, this_user, until, when
+from fastness.cli.plugin_host import command, known_specs, plugin_host, standing, this_user, until, when
 from fastness.cli.plugin_screen import Screen, in_one_line, write_json
 from fastness.cli.visible import one_line, spelled_out
 from fastness.errors import ConfigurationError
@@ -34,13 +34,11 @@ def grant(
     as_json: bool,
 ) -> int:
     """Let a plugin do what is named, on behalf of one owner."""
-    from fastness.capabilities.registry import specs
-
     named = bool(allow or provide or lookup or declare)
     if everything and named:
         raise ConfigurationError("--all", "with other options", "--all alone, or each thing by --allow and its like")
     ends = None if expires is None else until(expires)
-    known = specs()
+    known = known_specs()
     with plugin_host() as host:
         shown = host.show(plugin)
         asks = bool(shown.manifest.capabilities) or any(
@@ -135,8 +133,8 @@ def revoke(plugin: str, *, owner: str, everyone: bool, as_json: bool) -> int:
     with plugin_host() as host:
         ended = host.revoke(plugin, owner=None if everyone else owner)
         owners = [one.owner for one in host.show(plugin).grants]
-    running = [str(one) for one in ended.in_flight]
     if as_json:
+        running = [msgspec.to_builtins(one) for one in ended.in_flight]
         write_json({"ended": ended.ended, "in_flight": running, "still_granted_to": owners})
         return exits.OK
     whose = "everybody" if everyone else one_line(owner)
@@ -146,8 +144,8 @@ def revoke(plugin: str, *, owner: str, everyone: bool, as_json: bool) -> int:
         err(f"{plugin}: there was no grant of {whose} to end")
     if owners:
         err(f"it is still granted to {', '.join(one_line(one) for one in owners)}; --everyone ends all")
-    if running:
-        err("calls that were under way, and may have had their effect all the same:")
-        for one in running:
-            detail(one_line(one))
+    if ended.in_flight:
+        err("calls that were under way, and that may have had their effect or have it still:")
+    for one in ended.in_flight:
+        detail(f"{one.capability}.{one.operation} {one_line(one.target)} for {one_line(one.owner)}, run {one.run}")
     return exits.OK

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from fastness.manifest import Manifest
     from fastness.plugins.blocking import PluginHost
 
-__all__ = ["OWNER", "allow_words", "command", "grant_command", "plugin_host", "standing", "this_user", "until", "when"]
+__all__ = ["OWNER", "allow_words", "command", "grant_command", "known_specs", "plugin_host", "standing", "this_user"]
+__all__ += ["until", "when"]
 
 #: The owner where no option names one.
 OWNER = "me"
@@ -39,6 +40,14 @@ def plugin_host() -> Iterator[PluginHost]:
 
     with PluginHost() as host:
         yield host
+
+
+def known_specs() -> Mapping[str, Spec]:
+    """Every capability that a manifest may name here; functions of a host are one, whatever they are called."""
+    from fastness.broker.functions import KIND, Functions
+    from fastness.capabilities import registry
+
+    return registry.specs({KIND: Functions({}).spec})
 
 
 def this_user() -> str:

@@ -13,7 +13,7 @@ from fastness.cli import exits
 from fastness.cli.console import err
 from fastness.cli.plugin_check import refuse
 from fastness.cli.plugin_grant import grant_screen
-from fastness.cli.plugin_host import grant_command, plugin_host, this_user
+from fastness.cli.plugin_host import grant_command, known_specs, plugin_host, this_user
 from fastness.cli.plugin_list import described, facts_of
 from fastness.cli.plugin_screen import Screen, asks_screen, manifest_screen, write_json
 from fastness.cli.visible import spelled_out
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_json: bool) -> int:
     """Copy a plugin, show what it asks for, and ask whether to grant it."""
-    from fastness.capabilities.registry import specs
-
-    known = specs()
+    known = known_specs()
     with plugin_host() as host:
         try:
             plugin = host.install(path, source=source, upgrade=upgrade).known.id
@@ -51,14 +49,16 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
             write_json({"ok": True, "problems": [], **told, "granted": given, "grant_command": wanted})
             return exits.OK
         screen = Screen()
-        manifest_screen(screen, shown.manifest, facts_of(shown.known, shown.manifest))
-        asks_screen(screen, shown.manifest, known)
+        manifest_screen(screen, shown.manifest, facts_of(shown))
+        asks_screen(screen, shown.manifest, known, refused=[one.kind for one in shown.wants if not one.permitted])
         screen.line()
-        if shown.new and shown.grants:
-            screen.line("New since it was granted last", "bold")
-            for words in shown.new:
+        for whose, new in shown.new.items():
+            if new:
+                screen.line(f"New since {spelled_out(whose)} granted it", "bold")
+            for words in new:
                 screen.line(f"+ {spelled_out(words)}", "yellow", indent=2)
-            screen.line()
+            if new:
+                screen.line()
         if stands and not yes:
             screen.line("It asks for nothing new: what was granted stands, for these files.")
             return exits.OK

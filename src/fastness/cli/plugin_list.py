@@ -12,13 +12,17 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.console import err, table
 from fastness.cli.plugin_grant import granted_rows
-from fastness.cli.plugin_host import grant_command, plugin_host
+from fastness.cli.plugin_host import OWNER, grant_command, known_specs, plugin_host
 from fastness.cli.plugin_screen import Screen, asks_screen, code_of, manifest_screen, with_risks, write_json
 from fastness.cli.visible import one_line, spelled_out
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastness.capability import Spec
     from fastness.grant import Grant
     from fastness.manifest import Manifest
+    from fastness.plugins.shown import Shown
     from fastness.plugins.states import Known
 
 
@@ -45,21 +49,19 @@ def show_all(*, as_json: bool) -> int:
 
 def show(plugin: str, *, as_json: bool) -> int:
     """Everything about one plugin."""
-    from fastness.capabilities.registry import specs
-
-    known = specs()
+    known = known_specs()
     with plugin_host() as host:
         shown = host.show(plugin)
     if as_json:
         write_json(described(shown, known))
         return exits.OK
     screen = Screen()
-    manifest_screen(screen, shown.manifest, facts_of(shown.known, shown.manifest))
-    asks_screen(screen, shown.manifest, known)
+    manifest_screen(screen, shown.manifest, facts_of(shown))
+    asks_screen(screen, shown.manifest, known, refused=[one.kind for one in shown.wants if not one.permitted])
     screen.line()
     if not shown.grants:
         screen.line("Nobody has granted it anything. To grant all that it asks:", "bold")
-        screen.exact(f"  {grant_command(shown.manifest, None, 'me', _kinds(shown.manifest), known)}")
+        screen.exact(f"  {grant_command(shown.manifest, None, OWNER, _kinds(shown.manifest), known)}")
     for grant in shown.grants:
         screen.line(f"Granted by {spelled_out(grant.owner)}{_of(grant, shown.known)}", "bold")
         screen.rows(granted_rows(grant) or [("", "compute, and nothing else", "")])
@@ -78,31 +80,25 @@ def _of(grant: Grant, known: Known) -> str:
     return ""
 
 
-def tier_of(known: Known, manifest: Manifest) -> str:
-    """The tier that a plugin runs in."""
-    from fastness.policy import default_tier
-
-    return known.tier or default_tier(manifest).value
-
-
-def facts_of(known: Known, manifest: Manifest) -> list[tuple[str, str]]:
+def facts_of(shown: Shown) -> list[tuple[str, str]]:
     """What the host knows of an installed plugin."""
+    known = shown.known
     rows = [("state", f"{known.state.value}, from the source {known.source.value}")]
     if known.why:
         rows.append(("", spelled_out(known.why)))
-    rows.append(code_of(manifest, tier_of(known, manifest)))
+    rows.append(code_of(shown.manifest, shown.tier))
     if known.trust:
         rows.append(("", f"the operator chose this tier: {known.trust}"))
     rows.append(("package", known.digest))
     return rows
 
 
-def described(shown: Any, specs: Any) -> dict[str, Any]:
+def described(shown: Shown, specs: Mapping[str, Spec]) -> dict[str, Any]:
     """What ``--json`` prints of an installed plugin."""
     return {
         "plugin": msgspec.to_builtins(shown.known),
         "manifest": with_risks(shown.manifest, specs),
-        "tier": tier_of(shown.known, shown.manifest),
+        "tier": shown.tier,
         "grants": [msgspec.to_builtins(one) for one in shown.grants],
-        "new": list(shown.new),
+        "new": shown.new,
     }

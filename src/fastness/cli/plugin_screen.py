@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -98,8 +98,10 @@ def manifest_screen(screen: Screen, manifest: Manifest, facts: Iterable[tuple[st
     screen.line()
 
 
-def asks_screen(screen: Screen, manifest: Manifest, specs: Mapping[str, Spec]) -> None:
-    """Everything that a plugin asks for."""
+def asks_screen(
+    screen: Screen, manifest: Manifest, specs: Mapping[str, Spec], *, refused: Collection[str] = ()
+) -> None:
+    """Everything that a plugin asks for; ``refused`` are kinds that the operator permits to nobody."""
     if not manifest.capabilities:
         screen.line("It asks for no capability: it can compute, and nothing else.")
     for number, request in enumerate(manifest.capabilities):
@@ -109,6 +111,8 @@ def asks_screen(screen: Screen, manifest: Manifest, specs: Mapping[str, Spec]) -
         rows = [(name, value, "") for name, value in settings(request.scope)]
         rows.append(("its reason", f'"{spelled_out(request.reason)}"', "cyan"))
         rows.append(("at worst", spelled_out(specs[request.kind].risk(request.scope)), "yellow"))
+        if request.kind in refused:
+            rows.append(("operator", "does not permit it: it stays absent whatever is granted", "bold red"))
         screen.rows(rows)
     others = [("limits", ", ".join(f"{name} {value}" for name, value in settings(manifest.limits)), "")]
     for names, what in _NAMES:

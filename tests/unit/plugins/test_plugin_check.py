@@ -43,7 +43,7 @@ reason = "Keeps it."
 def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
     real = registry.specs
-    monkeypatch.setattr(registry, "specs", lambda: real(SPECS))
+    monkeypatch.setattr(registry, "specs", lambda more=None: real({**SPECS, **(more or {})}))
 
 
 @pytest.fixture
