@@ -13,27 +13,41 @@ if TYPE_CHECKING:
 
     from fastness.api import AsyncSandbox, AsyncSession
     from fastness.broker.functions import HostFunction, stubs
+    from fastness.capability import Scope
     from fastness.environment import guest_env
     from fastness.errors import (
+        AdapterError,
         ApplyRefused,
         BackendError,
         CapabilityError,
         ConfigurationError,
         Denied,
         FastnessError,
+        GrantError,
         GuestError,
         GuestProtocolError,
         HostBug,
         HostProtocolError,
         LimitExceeded,
+        ManifestError,
+        PackageChanged,
+        PluginError,
+        PolicyError,
         ProtocolError,
+        QuotaExceeded,
+        Revoked,
         RunCancelled,
         RunFailed,
         RunTimeout,
         StagingError,
         TierUnavailable,
     )
+    from fastness.grant import Ceiling, Grant
     from fastness.limits import Limits
+    from fastness.manifest import Manifest
+    from fastness.plugins.blocking import PluginHost
+    from fastness.plugins.host import AsyncPluginHost
+    from fastness.plugins.shown import Revocation, Shown
     from fastness.runs import (
         Applied,
         Changes,
@@ -65,6 +79,14 @@ _HOME = {
         "FastnessError",
         "GuestError",
         "GuestProtocolError",
+        "GrantError",
+        "PluginError",
+        "AdapterError",
+        "Revoked",
+        "QuotaExceeded",
+        "PackageChanged",
+        "PolicyError",
+        "ManifestError",
         "HostBug",
         "HostProtocolError",
         "LimitExceeded",
@@ -75,7 +97,13 @@ _HOME = {
         "StagingError",
         "TierUnavailable",
     ),
+    "fastness.capability": ("Scope",),
+    "fastness.grant": ("Ceiling", "Grant"),
     "fastness.limits": ("Limits",),
+    "fastness.manifest": ("Manifest",),
+    "fastness.plugins.blocking": ("PluginHost",),
+    "fastness.plugins.host": ("AsyncPluginHost",),
+    "fastness.plugins.shown": ("Revocation", "Shown"),
     "fastness.runs": (
         "Applied",
         "Changes",
@@ -134,6 +162,15 @@ __all__ = [
     # functions of the host that code may call
     "HostFunction",
     "stubs",
+    # plugins: what one asks, an owner grants and the operator permits
+    "PluginHost",
+    "AsyncPluginHost",
+    "Manifest",
+    "Grant",
+    "Ceiling",
+    "Scope",
+    "Shown",
+    "Revocation",
     # tiers
     "Tier",
     "Guarantee",
@@ -156,5 +193,13 @@ __all__ = [
     "LimitExceeded",
     "CapabilityError",
     "Denied",
+    "GrantError",
+    "ManifestError",
+    "PolicyError",
+    "PackageChanged",
+    "QuotaExceeded",
+    "Revoked",
+    "AdapterError",
+    "PluginError",
     "HostBug",
 ]

@@ -137,6 +137,25 @@ class Store:
         found = self._rows(CURRENT, plugin, owner)
         return int(found[0][0]) if found else NO_REVISION
 
+    def standing(self, plugin: str, owner: str) -> tuple[Known, bytes, Grant | None]:
+        """
+        A plugin, its manifest in JSON and the grant of one owner, all as they were at one moment.
+
+        Raises ConfigurationError where there is no such plugin.
+        """
+        try:
+            with self._read.reading() as connection:
+                known = rows.find(connection, plugin)
+                if known is None or known.state is State.REMOVED:
+                    raise rows.unknown(plugin)
+                (text,) = connection.execute("SELECT manifest FROM plugins WHERE id = ?", (plugin,)).fetchone()
+                found = connection.execute(
+                    GRANT + " WHERE plugin = ? AND owner = ? AND live = 1", (plugin, owner)
+                ).fetchone()
+        except (sqlite3.Error, OSError) as error:
+            raise failed("reading the plugin store", self.path, error) from error
+        return known, text.encode(), None if found is None else self._grant(found)
+
     def watch(self, plugin: str, owner: str) -> Watch:
         """The check of one grant's revision, for the whole of a run."""
         return Watch(self, plugin, owner)
