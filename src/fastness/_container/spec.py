@@ -1,0 +1,236 @@
+"""
+What a container is asked to be, in the engine's words, and what of it an engine has not done.
+
+An engine that drops a limit says nothing about it in its answer; only looking at what it made shows it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from fastness._container import profile
+from fastness._container.image import Image
+from fastness._container.layer import USER
+from fastness._container.probe import Engine
+from fastness.limits import MIB
+
+OWNER_LABEL = "fastness.owner"
+#: Bytes of /tmp, of /dev/shm, and of folders that an engine would make writable without being asked.
+TMP = 64 * MIB
+SHM = 16 * MIB
+SMALL = 64 << 10
+#: Processes of one user on the whole machine: engines of root count them so; the group counts those of a container.
+_NPROC = 4096
+#: Open files that the supervisor needs; the guest sets its own limit below that.
+_FDS_LEAST = 128
+_BOOT = """\
+import os,sys,json,types
+def r(n):
+ b=bytearray()
+ while len(b)<n:
+  d=os.read(0,n-len(b))
+  if not d:os._exit(9)
+  b+=d
+ return bytes(b)
+c=json.loads(r(int.from_bytes(r(4),"big")))
+for n,t in c.pop("modules").items():
+ m=sys.modules[n]=types.ModuleType(n);m.__file__="<%s>"%n;exec(compile(t,m.__file__,"exec"),m.__dict__)
+sys.modules["_fastness_supervisor"].main(c)
+"""
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108  # inside
+    "NO_COLOR": "1",
+}
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What decides how a container is made: bytes of ``memory`` in all, of ``work`` for /work and how many ``files`` in
+    it, processes with the supervisor among them, open files, processors.
+
+    ``programs``: whether files of /work may be executed.  ``runtime`` is an engine's name for one, such as ``runsc``.
+    ``drop`` names flags to leave out: it is for the controls of tests, which show that each flag is what holds.
+    """
+
+    memory: int
+    work: int
+    files: int
+    pids: int
+    fds: int
+    cpus: float = 1.0
+    programs: bool = False
+    runtime: str = ""
+    drop: frozenset[str] = frozenset()
+
+
+def tmpfs(engine: Engine, ask: Ask) -> dict[str, str]:
+    """Every writable folder, and the options of its tmpfs."""
+    plain = "rw,nosuid,nodev"
+    work = f"{plain},{'exec' if ask.programs else 'noexec'},size={ask.work},mode=1777"
+    if engine.kind == "docker":
+        # Podman knows neither owners nor a number of files here; there the folder is everybody's, and files are counted
+        # when they are collected.
+        work = work.removesuffix("mode=1777") + f"mode=0700,uid={USER},gid={USER},nr_inodes={ask.files + 1}"
+    found = {
+        "/work": work,
+        "/tmp": f"{plain},noexec,size={TMP},mode=1777",  # noqa: S108  # inside
+        "/run": f"{plain},noexec,size={SMALL},mode=0755",
+        "/var/tmp": f"{plain},noexec,size={SMALL},mode=1777",  # noqa: S108  # inside
+    }
+    if engine.kind == "podman":
+        # Else it copies what the image has there, modes and all.
+        found = {place: f"{options},notmpcopyup" for place, options in found.items()}
+    if "tmpfs" in ask.drop:
+        found["/tmp"] = "rw,exec,mode=1777"  # noqa: S108  # inside
+    return found
+
+
+def rlimits(ask: Ask) -> dict[str, int]:
+    """Hard limits of every process, by the names that engines have for them."""
+    return {"nofile": max(ask.fds, _FDS_LEAST), "nproc": _NPROC, "core": 0}
+
+
+def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict[str, Any]:
+    """What is sent to make a container."""
+    seccomp = profile.text() if engine.kind == "docker" else profile.path()
+    security = {"no-new-privileges": "no-new-privileges", "seccomp": f"seccomp={seccomp}"}
+    host: dict[str, Any] = {
+        "NetworkMode": "none",
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "Privileged": False,
+        "SecurityOpt": [text for name, text in security.items() if name not in ask.drop],
+        "Memory": ask.memory,
+        "MemorySwap": ask.memory,
+        "PidsLimit": ask.pids,
+        "NanoCpus": round(ask.cpus * 1e9),
+        "IpcMode": "private",
+        "ShmSize": SHM,
+        "Tmpfs": tmpfs(engine, ask),
+        "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in rlimits(ask).items()],
+        # Nothing that a guest writes goes to the engine's disk; its output is read from the attached stream.
+        "LogConfig": {"Type": "none"},
+        "RestartPolicy": {"Name": "no"},
+        "AutoRemove": False,
+        "OomScoreAdj": 0,
+    }
+    if ask.runtime:
+        host["Runtime"] = ask.runtime
+    if engine.kind == "docker" and engine.cgroup_version != "1":
+        host["CgroupnsMode"] = "private"
+    made: dict[str, Any] = {
+        # By its identity: a name may have become another image's.
+        "Image": image.id,
+        "Entrypoint": ["python3"],
+        "Cmd": ["-I", "-S", "-B", "-X", "utf8", "-c", _BOOT],
+        "User": f"{USER}:{USER}",
+        "WorkingDir": "/work",
+        "Hostname": "guest",
+        "Env": [f"{name}={value}" for name, value in _ENVIRONMENT.items()],
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "OpenStdin": True,
+        # The end of the connection is the end of its input, and with that of the container.
+        "StdinOnce": True,
+        "Tty": False,
+        "NetworkDisabled": True,
+        "Labels": labels,
+        "HostConfig": host,
+    }
+    return _without(made, host, ask.drop)
+
+
+def _without(made: dict[str, Any], host: dict[str, Any], drop: frozenset[str]) -> dict[str, Any]:
+    for name, keys in _FLAGS.items():
+        if name in drop:
+            for key in keys:
+                host.pop(key, None)
+    if "user" in drop:
+        made["User"] = "0:0"
+    if "memory" in drop:
+        host.pop("MemorySwap", None)
+    return made
+
+
+#: Flags that a control can be made without, and their keys.
+_FLAGS = {
+    "read-only": ("ReadonlyRootfs",),
+    "capabilities": ("CapDrop",),
+    "memory": ("Memory",),
+    "pids": ("PidsLimit",),
+    "cpus": ("NanoCpus",),
+    "ipc": ("IpcMode", "ShmSize"),
+    "ulimits": ("Ulimits",),
+    "log": ("LogConfig",),
+}
+
+
+def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -> list[str]:
+    """What an engine says of a container that is not what it was asked for."""
+    host, config = found.get("HostConfig") or {}, found.get("Config") or {}
+    wrong: list[str] = []
+
+    def check(what: str, seen: object, wanted: object) -> None:
+        if seen != wanted:
+            wrong.append(f"{what} is {json.dumps(seen)[:200]}, not {json.dumps(wanted)[:200]}")
+
+    check("Image", str(found.get("Image", "")).removeprefix("sha256:"), image.id)
+    check("User", config.get("User"), f"{USER}:{USER}")
+    check("Tty", config.get("Tty"), False)
+    check("NetworkMode", host.get("NetworkMode"), "none")
+    check("ReadonlyRootfs", host.get("ReadonlyRootfs"), True)
+    check("Privileged", host.get("Privileged"), False)
+    check("Memory", host.get("Memory"), ask.memory)
+    check("MemorySwap", host.get("MemorySwap"), ask.memory)
+    check("PidsLimit", host.get("PidsLimit"), ask.pids)
+    check("NanoCpus", host.get("NanoCpus"), round(ask.cpus * 1e9))
+    check("ShmSize", host.get("ShmSize"), SHM)
+    check("LogConfig", (host.get("LogConfig") or {}).get("Type"), "none")
+    check("CapAdd", host.get("CapAdd") or [], [])
+    for name in ("Binds", "VolumesFrom", "Devices", "DeviceRequests", "GroupAdd", "DeviceCgroupRules"):
+        check(name, host.get(name) or [], [])
+    check("Mounts", found.get("Mounts") or [], [])
+    for name in ("PidMode", "UTSMode", "UsernsMode"):
+        check(name, host.get(name) in ("", "private", None), True)
+    check("IpcMode", host.get("IpcMode") in ("private", "shareable"), True)
+    dropped = [str(one).upper().removeprefix("CAP_") for one in host.get("CapDrop") or ()]
+    # Podman tells what it dropped by name; that nothing is left is seen from inside.
+    check("CapDrop", "ALL" in dropped or (engine.kind == "podman" and len(dropped) > 0), True)
+    security = [str(one) for one in host.get("SecurityOpt") or ()]
+    check("no-new-privileges", any(one.startswith("no-new-privileges") for one in security), True)
+    wanted = profile.text() if engine.kind == "docker" else profile.path()
+    check("seccomp", any(one == f"seccomp={wanted}" for one in security), True)
+    check("Tmpfs", sorted(host.get("Tmpfs") or ()), sorted(tmpfs(engine, ask)))
+    limits = {
+        str(one.get("Name", "")).lower().removeprefix("rlimit_"): one.get("Hard") for one in host.get("Ulimits") or ()
+    }
+    check("Ulimits", limits, rlimits(ask))
+    return wrong
+
+
+def expected(ask: Ask) -> dict[str, Any]:
+    """What the supervisor is to find from inside."""
+    return {
+        "user": USER,
+        "memory": ask.memory,
+        "pids": ask.pids,
+        "cpus": round(ask.cpus, 3),
+        "rlimits": rlimits(ask),
+        "binds": [],
+        "mounts": {
+            "/work": {"size": ask.work, "exec": ask.programs},
+            "/tmp": {"size": TMP},  # noqa: S108  # inside
+            "/run": {"size": SMALL},
+            "/var/tmp": {"size": SMALL},  # noqa: S108  # inside
+            "/dev/shm": {"size": SHM},  # noqa: S108  # inside
+        },
+    }
