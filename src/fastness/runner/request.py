@@ -78,9 +78,7 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     fields.update(_work(merged, fields["runtime"]))
     if merged.get("packages") is not None:
         fields["packages"] = _texts("packages", merged["packages"])
-    for name in ("image",):
-        if merged.get(name):
-            raise ConfigurationError(name, merged[name], "nothing yet: no tier of this version uses it")
+    fields["image"] = _image(merged.get("image"))
     on_event = merged.get("on_event")
     if on_event is not None and not callable(on_event):
         raise ConfigurationError("on_event", on_event, "a callable taking (name, data)")
@@ -338,6 +336,14 @@ def _preopens(preopens: Any) -> tuple[str, ...]:
         if not name or len(name) > 255 or ".." in name.split("/"):
             raise ConfigurationError("preopens", name, "names of folders without '..'")
     return names
+
+
+def _image(image: Any) -> str | None:
+    if image is None or image == "":
+        return None
+    if not isinstance(image, str) or len(image) > 256 or not image.isascii() or not image.isprintable():
+        raise ConfigurationError("image", image, "the name of an image, such as NAME:TAG")
+    return image
 
 
 def _tenant(tenant: Any) -> str:

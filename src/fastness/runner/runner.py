@@ -163,7 +163,7 @@ class Runner:
 
     async def _run(self, request: RunRequest, ends: float | None, calls: Calls | None, run_id: str) -> RunResult:
         backend, probe = await self.plan(request.tier, request.runtime)
-        _check_runtime(backend, request.tier, request.runtime)
+        _check_runtime(backend, request.tier, request.runtime, request.image)
         staged = await self.stage(request)
         if ends is not None:
             left = ends - time.monotonic()
@@ -202,7 +202,7 @@ class Runner:
             calls = self._calls_of(request, _run_id())
         try:
             backend, probe = await self.plan(request.tier, request.runtime)
-            _check_runtime(backend, request.tier, request.runtime)
+            _check_runtime(backend, request.tier, request.runtime, request.image)
             if calls is None:
                 return await backend.open_session(request), backend, probe
             return await backend.open_session(request, calls), backend, probe
@@ -271,11 +271,13 @@ class _Unsandboxed(msgspec.Struct, frozen=True, kw_only=True):
     leaves: bool = True
 
 
-def _check_runtime(backend: Backend, tier: str, runtime: str) -> None:
+def _check_runtime(backend: Backend, tier: str, runtime: str, image: str | None = None) -> None:
+    if image is not None and backend.tier is not Tier.CONTAINER:
+        raise ConfigurationError("image", image, f"nothing in the tier {tier!r}; images are of the tier container")
     if runtime in backend.runtimes:
         return
     if runtime == "command":
-        raise ConfigurationError("tier", tier, "isolated; commands need the tier isolated")
+        raise ConfigurationError("tier", tier, "isolated or container, which run commands")
     raise ConfigurationError("runtime", runtime, f"{', '.join(sorted(backend.runtimes))} in the tier {tier!r}")
 
 
