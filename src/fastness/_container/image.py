@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from fastness._container import inside
 from fastness._container.client import Client
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
@@ -24,6 +25,7 @@ from fastness._container.layer import EPOCH, USER, Layer
 #: The image of runs that name none.
 DEFAULT = "localhost/fastness/python:default"
 _LABEL = "fastness.image"
+_GUEST_LABEL = "fastness.guest"
 _LOAD_S = 300.0
 _PIECE = 1 << 20
 _BUILD = "run: fastness image build"
@@ -36,12 +38,17 @@ _ENVIRONMENT = {
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that an engine has.  ``id`` is the SHA-256 of its configuration; ``flavour`` is how we made it."""
+    """
+    An image that an engine has.  ``id`` is the SHA-256 of its configuration.
+
+    Of one that we made, ``flavour`` says how, and ``guest`` names the code that it has inside, compiled.
+    """
 
     name: str
     id: str
     size: int = 0
     flavour: str = ""
+    guest: str = ""
     layers: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
@@ -65,6 +72,7 @@ def find(client: Client, name: str, deadline: Deadline) -> Image:
         id=found["Id"].removeprefix("sha256:"),
         size=int(found.get("Size") or 0),
         flavour=str(labels.get(_LABEL, ""))[:64],
+        guest=str(labels.get(_GUEST_LABEL, ""))[:64],
         layers=tuple(str(one) for one in (found.get("RootFS") or {}).get("Layers") or ()),
         environment=tuple(str(one) for one in config.get("Env") or ()),
         volumes=tuple(config.get("Volumes") or ()),
@@ -120,7 +128,7 @@ def configuration(digest: str, flavour: str) -> bytes:
             "Env": [f"{name}={value}" for name, value in _ENVIRONMENT.items()],
             "Cmd": ["python3"],
             "WorkingDir": "/work",
-            "Labels": {_LABEL: flavour},
+            "Labels": {_LABEL: flavour, _GUEST_LABEL: inside.digest()},
         },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
         "history": [{"created": stamp, "created_by": f"fastness image build ({flavour})"}],

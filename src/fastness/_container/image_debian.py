@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 
+from fastness._container import inside
 from fastness._container.faults import EngineFault
 from fastness._container.layer import EPOCH, Layer
 
@@ -55,6 +56,7 @@ def build(packages: Iterable[str] = ()) -> Layer:
         _unpack(_closure(wanted), os.path.join(folder, "packages"), root)
         _trim(root, version)
         _compile(root, version)
+        _compile_ours(root, version)
         layer = _Held(folder)
         layer.tree(root)
         layer.link("/usr/bin/python3", version)
@@ -142,29 +144,44 @@ def _trim(root: str, version: str) -> None:
             os.utime(path, (EPOCH, EPOCH), follow_symlinks=False)
 
 
+def _compile_ours(root: str, version: str) -> None:
+    """The code of ours that runs inside, as modules without sources."""
+    into = root + inside.folder()
+    os.makedirs(into)
+    for name, text in inside.texts().items():
+        with open(os.path.join(into, f"{name}.py"), "w", encoding="utf-8") as file:
+            file.write(text)
+    _python_of(root, version, inside.COMPILE, into, *inside.texts())
+    for name in inside.texts():
+        os.unlink(os.path.join(into, f"{name}.py"))
+
+
 def _compile(root: str, version: str) -> None:
     """
     Compile all modules with the image's own interpreter, started from where it lies: nobody may write beside them
     later, and each start would compile them again.
     """
-    libraries = [f"{root}/{folder}/x86_64-linux-gnu" for folder in ("lib", "usr/lib")]
-    loader = next(
-        path for path in (f"{root}/lib64/ld-linux-x86-64.so.2", f"{root}/usr/lib64/ld-linux-x86-64.so.2",
-                          f"{root}/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2") if os.path.exists(path)
-    )  # fmt: skip
     program = (
         "import sys, compileall; root = sys.argv[1]; sys.exit(not compileall.compile_dir(root + sys.argv[2], quiet=2, "
         "stripdir=root, force=True, invalidation_mode=__import__('py_compile').PycInvalidationMode.UNCHECKED_HASH))"
     )
-    environment = {"PYTHONHOME": f"{root}/usr", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     for folder in (f"/usr/lib/{version}", "/usr/lib/python3/dist-packages"):
-        if not os.path.isdir(root + folder):
-            continue
-        done = subprocess.run(
-            [loader, "--library-path", ":".join(libraries), f"{root}/usr/bin/{version}", "-S", "-c", program, root,
-             folder],
-            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_APT_S, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["?"])[-1][:300]
-            raise EngineFault("unsupported", f"compiling {folder} failed: {last}", "please report this")
+        if os.path.isdir(root + folder):
+            _python_of(root, version, program, root, folder)
+
+
+def _python_of(root: str, version: str, program: str, *arguments: str) -> None:
+    """Run a program of ours with the interpreter of an image that lies below ``root``."""
+    loaders = (f"{root}/{folder}/ld-linux-x86-64.so.2" for folder in ("lib64", "usr/lib64", "lib/x86_64-linux-gnu"))
+    loader = next((path for path in loaders if os.path.exists(path)), None)
+    if loader is None:
+        raise EngineFault("unsupported", "the packages hold no loader for x86-64", "use an x86-64 machine")
+    libraries = ":".join(f"{root}/{folder}/x86_64-linux-gnu" for folder in ("lib", "usr/lib"))
+    command = [loader, "--library-path", libraries, f"{root}/usr/bin/{version}", "-S", "-c", program, *arguments]
+    environment = {"PYTHONHOME": f"{root}/usr", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_APT_S, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["?"])[-1][:300]
+        raise EngineFault("unsupported", f"compiling the image's modules failed: {last}", "please report this")

@@ -16,6 +16,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 
+from fastness._container import inside
 from fastness._container.faults import EngineFault
 from fastness._container.layer import Layer
 
@@ -57,6 +58,7 @@ def build(packages: Iterable[str] = ()) -> Layer:
         found = next((f"{folder}/{name}" for folder in _LIBRARIES if os.path.exists(f"{folder}/{name}")), None)
         if found is not None:
             layer.file(os.path.realpath(found), found)
+    inside.add(layer)
     layer.link("/usr/bin/python3", interpreter)
     layer.link("/usr/bin/python", "python3")
     return layer

@@ -36,8 +36,12 @@ def r(n):
   b+=d
  return bytes(b)
 c=json.loads(r(int.from_bytes(r(4),"big")))
-for n,t in c.pop("modules").items():
- m=sys.modules[n]=types.ModuleType(n);m.__file__="<%s>"%n;exec(compile(t,m.__file__,"exec"),m.__dict__)
+if c["compiled"]:sys.path.insert(0,c["compiled"])
+for n in c["supervisor"]:
+ if c["compiled"]:__import__(n)
+ else:
+  m=sys.modules[n]=types.ModuleType(n)
+  exec(compile(c["texts"][n],"<%s>"%n,"exec"),m.__dict__)
 sys.modules["_fastness_supervisor"].main(c)
 """
 _ENVIRONMENT = {

@@ -4,7 +4,6 @@ One container as a guest: what any native guest is to whoever talks to it, over 
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import os
 import socket
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastness._container import containers, spec
+from fastness._container import containers, inside, spec
 from fastness._container.image_host import PACKAGES
-from fastness.backends import native_config
 from fastness.backends.box import Box
 from fastness.backends.container_pump import Pump
 from fastness.wire import messages as m
@@ -96,7 +94,8 @@ class ContainerBox(Box):
 
     def last_words(self) -> str:
         """What the container's first process wrote as its last line."""
-        return (self.pump.words.decode("utf-8", "replace").strip().splitlines() or [""])[-1][:500]
+        words = self.pump.words.decode("utf-8", "replace").strip().splitlines()
+        return words[-1][:500] if words else super().last_words()
 
     def close(self) -> None:
         """Hang up, which ends the container, and close every descriptor.  Blocks.  Idempotent."""
@@ -105,19 +104,16 @@ class ContainerBox(Box):
             self.pump.stop()
 
 
-def texts(folder: str, names: dict[str, str]) -> dict[str, str]:
-    """Sources that run inside."""
-    place = importlib.resources.files(folder)
-    return {name: place.joinpath(file).read_text("utf-8") for name, file in names.items()}
-
-
-def first_words(kind: Kind, *, check: bool = True) -> bytes:
+def first_words(image: Image, kind: Kind, *, check: bool = True) -> bytes:
     """What a container's first process is told before anything else: the code that it is, and what it should find."""
-    guest = {"_fastness_checks": "checks.py", "_fastness_supervisor": "supervisor.py"}
+    names = (*inside.SUPERVISOR, *(inside.PYTHON if kind.python else ()))
+    compiled = inside.folder() if image.guest == inside.digest() else ""
     config: dict[str, Any] = {
-        "modules": texts("fastness._container", {"_fastness_parcel": "parcel.py"}) | texts("fastness.guest", guest),
+        "compiled": compiled,
+        "texts": {} if compiled else {name: inside.texts()[name] for name in names},
+        "supervisor": inside.SUPERVISOR,
+        "guest": inside.PYTHON,
         "python": kind.python,
-        "sources": native_config.sources() if kind.python else {},
         "packages": list(_PACKAGES),
         "preload": list(kind.preload),
         "limits": {"memory": kind.memory, "file_bytes": kind.file_bytes, "fds": kind.fds},
@@ -145,7 +141,7 @@ def birth(engine: Engine, image: Image, kind: Kind, waiting: Waiting, *, check: 
         box = ContainerBox(name, talk, out, err, life, waiting)
         box.pump = Pump(sock, rest, talk_end, out_end, err_end, life_end)
         box.begin()
-        box.pump.start(first_words(kind, check=check))
+        box.pump.start(first_words(image, kind, check=check))
     except BaseException:
         sock.close()
         for fd in opened:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -19,6 +18,7 @@ import sys
 import time
 
 import _fastness_checks as checks
+import _fastness_guest as contained
 import _fastness_parcel as parcel
 
 TYPE_CHECKING = False
@@ -40,72 +40,6 @@ _HELLO, _READY, _RESULT = 0x41, 0x42, 0x48
 
 class Ended(Exception):
     """There is nothing more to do."""
-
-
-# the guest
-
-
-def become_guest(config: dict[str, Any], talk: int) -> None:
-    """In the child: serve as a Python guest.  Never returns."""
-    import types
-
-    modules = {}
-    for name in ("_fastness_supervisor", "_fastness_checks", "_fastness_parcel"):
-        sys.modules.pop(name, None)
-    main = sys.modules["__main__"].__dict__
-    for name in [name for name in main if not name.startswith("__")]:
-        del main[name]
-    for name, text in config["sources"].items():
-        module = modules[name] = types.ModuleType(name)
-        module.__file__ = f"<{name}>"
-        sys.modules[name] = module
-        exec(compile(text, module.__file__, "exec"), module.__dict__)
-    native = modules["_fastness_native"]
-    sys.argv[:] = [""]
-    library = f"{sys.prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}"
-    # Without site nobody else adds them.
-    for path in (*config["packages"], f"{library}/site-packages", f"{library}/dist-packages"):
-        if os.path.isdir(path):
-            sys.path.append(path)
-    for name in config["preload"]:
-        try:
-            __import__(name)
-        except BaseException as error:  # noqa: BLE001  # a package may raise anything while it is imported
-            text = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()[:500]
-            head = {"id": 0, "where": f"preload {name}"[:64], "message": text}
-            socket.socket(fileno=talk).sendall(_frame(0x49, head))
-            os._exit(1)
-    native.prepare()
-    with open("/proc/self/statm") as file:
-        space, _, _, _, _, data, *_ = (int(word) * resource.getpagesize() for word in file.read().split())
-    limits = config["limits"]
-    for what, value in (
-        # What the container may hold counts for all processes; these let an interpreter say so first.
-        (resource.RLIMIT_AS, space + limits["memory"] + (256 << 20)),
-        (resource.RLIMIT_DATA, data + limits["memory"]),
-        (resource.RLIMIT_FSIZE, max(1, limits["file_bytes"])),
-        (resource.RLIMIT_NOFILE, limits["fds"]),
-    ):
-        resource.setrlimit(what, (value, value))
-    native.serve(talk, "/work", "/tmp", {}, [], False)
-
-
-def _dumpable_again() -> None:
-    import ctypes
-
-    # SAFETY: PR_SET_DUMPABLE (4) takes a plain number and no memory.
-    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
-    try:
-        # Where memory runs out the kernel takes the guest, not who watches it.
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass
-
-
-def _frame(kind: int, head: dict[str, object]) -> bytes:
-    text = json.dumps(head).encode()
-    return bytes((1, kind, 0, 0)) + len(text).to_bytes(4, "big") + b"\0\0\0\0" + text
 
 
 class Supervisor:
@@ -262,19 +196,9 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         out, out_end = os.pipe()
         err, err_end = os.pipe()
-        sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            try:
-                self._in_child(-1, out_end, err_end)
-                os.dup2(theirs.fileno(), 3)
-                os.closerange(4, 1024)
-                theirs.detach(), ours.detach()
-                become_guest(self._config, 3)
-            except BaseException as error:  # noqa: BLE001  # the host reads it as the guest's last words
-                os.write(2, f"{type(error).__name__}: {error}\n".encode("utf-8", "backslashreplace"))
-            finally:
-                os._exit(1)
+            contained.python(self._config, theirs.fileno(), out_end, err_end)
         theirs.close()
         self._adopt(pid, out, out_end, err, err_end)
         ours.setblocking(False)
@@ -288,17 +212,6 @@ class Supervisor:
         self._pipes = {out: OUT, err: ERR}
         self._main = pid
 
-    @staticmethod
-    def _in_child(stdin: int, out: int, err: int) -> None:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
-        os.setsid()
-        null = os.open("/dev/null", os.O_RDONLY) if stdin < 0 else stdin
-        for fd, target in ((null, 0), (out, 1), (err, 2)):
-            os.dup2(fd, target)
-        _dumpable_again()
-
     def _command_frames(self, content: bytes) -> None:
         """The conversation of a program: this process holds the guest's end of it."""
         self._frames += content
@@ -311,8 +224,8 @@ class Supervisor:
             content = bytes(self._frames[_HEADER + head : _HEADER + head + blob])
             del self._frames[: _HEADER + head + blob]
             if kind == _START:
-                hello = _frame(_HELLO, {"protocol": 1, "guest": "command"})
-                self.push(TALK, hello + _frame(_READY, {"layers": {}, "gaps": []}))
+                hello = contained.frame(_HELLO, {"protocol": 1, "guest": "command"})
+                self.push(TALK, hello + contained.frame(_READY, {"layers": {}, "gaps": []}))
             elif kind == _INVOKE and not self._failed:
                 self._command = said
                 self._start_command(json.loads(content[: said.get("code_len", 0)]), said)
@@ -326,24 +239,7 @@ class Supervisor:
         environment.pop("LC_CTYPE", None)
         pid = os.fork()
         if pid == 0:
-            status = 126
-            try:
-                self._in_child(stdin, out_end, err_end)
-                os.closerange(3, 1024)
-                os.chdir("/work")
-                limits = self._config["limits"]
-                resource.setrlimit(resource.RLIMIT_FSIZE, (max(1, limits["file_bytes"]),) * 2)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (limits["fds"],) * 2)
-                signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-                os.execvpe(command[0], command, environment)
-            except FileNotFoundError:
-                status = 127
-                os.write(2, f"{command[0]}: not found\n".encode("utf-8", "surrogateescape"))
-            except BaseException as error:  # noqa: BLE001  # told as a shell tells it
-                why = getattr(error, "strerror", None) or type(error).__name__
-                os.write(2, f"{command[0]}: {why}\n".encode("utf-8", "surrogateescape"))
-            finally:
-                os._exit(status)
+            contained.program(command, environment, self._config["limits"], (stdin, out_end, err_end))
         if stdin >= 0:
             os.close(stdin)
         self._adopt(pid, out, out_end, err, err_end)
@@ -461,7 +357,7 @@ class Supervisor:
                 {"ending": "exit", "exit_code": code} if code >= 0 else {"ending": "trap", "trap": f"signal {-code}"}
             )
             if not self._why and not self._killing:
-                self.push(TALK, _frame(_RESULT, {"id": self._command["id"], **ending}))
+                self.push(TALK, contained.frame(_RESULT, {"id": self._command["id"], **ending}))
         self._over()
 
     def _over(self) -> None:

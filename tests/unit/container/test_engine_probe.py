@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fake_engines as fakes
 import pytest
 
 from fastness._container import probe
@@ -21,8 +22,6 @@ from fastness._container.deadline import Deadline
 from fastness._container.endpoint import Endpoint, find, parse
 from fastness._container.faults import EngineFault
 from fastness.tier import Guarantee
-
-import fake_engines as fakes
 
 _PATIENCE_S = 0.4
 
