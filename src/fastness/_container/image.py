@@ -88,10 +88,12 @@ def list_ours(client: Client, deadline: Deadline) -> list[Image]:
             name=str(name),
             id=str(one.get("Id", "")).removeprefix("sha256:"),
             size=int(one.get("Size") or 0),
-            flavour=str((one.get("Labels") or {}).get(_LABEL, "")),
+            flavour=str((one.get("Labels") or {}).get(_LABEL, ""))[:64],
+            guest=str((one.get("Labels") or {}).get(_GUEST_LABEL, ""))[:64],
         )
         for one in found
-        for name in one.get("RepoTags") or ("",)
+        for name in one.get("RepoTags") or ()
+        if not str(name).startswith("<none>")
     ]
 
 

@@ -61,7 +61,6 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     it, processes with the supervisor among them, open files, processors.
 
     ``programs``: whether files of /work may be executed.  ``runtime`` is an engine's name for one, such as ``runsc``.
-    ``drop`` names flags to leave out: it is for the controls of tests, which show that each flag is what holds.
     """
 
     memory: int
@@ -72,7 +71,6 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     cpus: float = 1.0
     programs: bool = False
     runtime: str = ""
-    drop: frozenset[str] = frozenset()
 
 
 def tmpfs(engine: Engine, ask: Ask) -> dict[str, str]:
@@ -92,8 +90,6 @@ def tmpfs(engine: Engine, ask: Ask) -> dict[str, str]:
     if engine.kind == "podman":
         # Else it copies what the image has there, modes and all.
         found = {place: f"{options},notmpcopyup" for place, options in found.items()}
-    if "tmpfs" in ask.drop:
-        found["/tmp"] = "rw,exec,mode=1777"  # noqa: S108  # inside
     return found
 
 
@@ -105,13 +101,12 @@ def rlimits(ask: Ask) -> dict[str, int]:
 def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict[str, Any]:
     """What is sent to make a container."""
     seccomp = profile.text() if engine.kind == "docker" else profile.path()
-    security = {"no-new-privileges": "no-new-privileges", "seccomp": f"seccomp={seccomp}"}
     host: dict[str, Any] = {
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "Privileged": False,
-        "SecurityOpt": [text for name, text in security.items() if name not in ask.drop],
+        "SecurityOpt": ["no-new-privileges", f"seccomp={seccomp}"],
         "Memory": ask.memory,
         "MemorySwap": ask.memory,
         "PidsLimit": ask.pids,
@@ -130,7 +125,7 @@ def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict
         host["Runtime"] = ask.runtime
     if engine.kind == "docker" and engine.cgroup_version != "1":
         host["CgroupnsMode"] = "private"
-    made: dict[str, Any] = {
+    return {
         # By its identity: a name may have become another image's.
         "Image": image.id,
         "Entrypoint": ["python3"],
@@ -150,32 +145,6 @@ def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict
         "Labels": labels,
         "HostConfig": host,
     }
-    return _without(made, host, ask.drop)
-
-
-def _without(made: dict[str, Any], host: dict[str, Any], drop: frozenset[str]) -> dict[str, Any]:
-    for name, keys in _FLAGS.items():
-        if name in drop:
-            for key in keys:
-                host.pop(key, None)
-    if "user" in drop:
-        made["User"] = "0:0"
-    if "memory" in drop:
-        host.pop("MemorySwap", None)
-    return made
-
-
-#: Flags that a control can be made without, and their keys.
-_FLAGS = {
-    "read-only": ("ReadonlyRootfs",),
-    "capabilities": ("CapDrop",),
-    "memory": ("Memory",),
-    "pids": ("PidsLimit",),
-    "cpus": ("NanoCpus",),
-    "ipc": ("IpcMode", "ShmSize"),
-    "ulimits": ("Ulimits",),
-    "log": ("LogConfig",),
-}
 
 
 def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -> list[str]:

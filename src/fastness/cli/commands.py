@@ -184,6 +184,41 @@ def guest_prune(everything: bool) -> int:
     return bodies.prune(everything=everything)
 
 
+@cli.group(context_settings=_CONTEXT)
+def image() -> None:
+    """Make and list images of the tier container; no registry is ever asked."""
+
+
+@image.command("build", context_settings=_CONTEXT)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(("host", "debian")),
+    default="host",
+    help="This very interpreter, or Debian's packages of Python.  [default: host]",
+)
+@click.option("--with", "packages", metavar="P,P", help="Packages to put in, such as numpy,pandas.")
+@click.option("--name", metavar="NAME:TAG", help="[default: the image of runs that name none]")
+def image_build(**options: Any) -> int:
+    """
+    Make an image and hand it to the engine; prints its id.
+
+    The same files make the same image, byte for byte, on either engine.
+    """
+    from fastness.cli import image as bodies
+
+    return bodies.build(**options)
+
+
+@image.command("list", context_settings=_CONTEXT)
+@json_option
+def image_list(as_json: bool) -> int:
+    """Show the images that were made here."""
+    from fastness.cli import image as bodies
+
+    return bodies.list_images(as_json=as_json)
+
+
 @cli.command(context_settings=_CONTEXT)
 @click.argument("tier")
 def explain(tier: str) -> int:
