@@ -1,0 +1,61 @@
+"""
+Both engines, each started once for all tests, with the image of this very interpreter.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+
+import pytest
+
+import house
+from engines import KINDS, NotHere, PrivateEngine
+from fastness._container import image, image_host, probe
+from fastness._container.layer import Layer
+from fastness._container.probe import Engine
+from fastness.sync import Sandbox
+
+
+@functools.cache
+def _layer() -> Layer:
+    return image_host.build()
+
+
+@pytest.fixture(scope="session", params=["docker", "podman"])
+def private(request: pytest.FixtureRequest) -> Iterator[PrivateEngine]:
+    """An engine of one's own, with the default image."""
+    if os.geteuid():
+        house.lacks("only root starts an engine of its own")
+    one = KINDS[request.param]()
+    try:
+        one.start()
+    except NotHere as error:
+        house.lacks(str(error))
+    try:
+        names = ("localhost/fastness/python:host", image.DEFAULT)
+        image.load(probe.reach({}, one.host).client(), _layer(), names, "host")
+        yield one
+    finally:
+        one.stop()
+
+
+@pytest.fixture(scope="session")
+def engine(private: PrivateEngine) -> Engine:
+    """What the engine tells of itself."""
+    return probe.reach({}, private.host)
+
+
+@pytest.fixture
+def named(private: PrivateEngine, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The engine, named in the environment as a user would."""
+    monkeypatch.setenv("FASTNESS_ENGINE", private.host)
+    return private.host
+
+
+@pytest.fixture
+def box(named: str) -> Iterator[Sandbox]:
+    """A sandbox in the tier."""
+    with Sandbox(tier="container") as sandbox:
+        yield sandbox
