@@ -54,8 +54,11 @@ def named(private: PrivateEngine, monkeypatch: pytest.MonkeyPatch) -> str:
     return private.host
 
 
-@pytest.fixture
-def box(named: str) -> Iterator[Sandbox]:
-    """A sandbox in the tier."""
-    with Sandbox(tier="container") as sandbox:
-        yield sandbox
+@pytest.fixture(scope="session")
+def box(private: PrivateEngine) -> Iterator[Sandbox]:
+    """A sandbox in the tier, which looks for its engine when it first needs one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FASTNESS_ENGINE", private.host)
+        with Sandbox(tier="container") as sandbox:
+            sandbox.run("1")
+            yield sandbox

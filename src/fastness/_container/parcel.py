@@ -182,7 +182,13 @@ class Unpacker:
         if kind == "skipped":
             self.skipped += max(0, min(int(head.get("n", 1)), 1 << 40)) if type(head.get("n", 1)) is int else 1
             return
-        if type(path) is not str or kind not in _KINDS or not _is_path(path) or path in self._paths:
+        if (
+            type(path) is not str
+            or type(kind) is not str
+            or kind not in _KINDS
+            or not _is_path(path)
+            or path in self._paths
+        ):
             raise BadParcel("a path, or its kind, is not one that may come")
         above = path.rpartition("/")[0]
         if above not in self._folders:

@@ -56,6 +56,7 @@ class Pump:
         self._closing = False
         self._hung_up = False
         self._unpacker: Unpacker | None = None
+        self._came = False
         self.ready = threading.Event()
         self.done = threading.Event()
         self.collected = threading.Event()
@@ -91,6 +92,7 @@ class Pump:
     def collect(self, folder: int, max_bytes: int, max_files: int) -> None:
         """Put the files that will come below an open, empty folder."""
         self.collected.clear()
+        self._came = False
         self._unpacker = Unpacker(folder, max_bytes, max_files)
 
     def uncollect(self) -> None:
@@ -98,6 +100,7 @@ class Pump:
         with self._lock:
             unpacker, self._unpacker = self._unpacker, None
         if unpacker is not None:
+            self._came = unpacker.done
             unpacker.close()
 
     @property
@@ -106,9 +109,14 @@ class Pump:
         return self._unpacker.beyond if self._unpacker is not None else ""
 
     @property
+    def skipped(self) -> int:
+        """How many entries the other side could not send."""
+        return self._unpacker.skipped if self._unpacker is not None else 0
+
+    @property
     def whole(self) -> bool:
         """Whether all files have come."""
-        return self._unpacker is not None and self._unpacker.done
+        return self._unpacker.done if self._unpacker is not None else self._came
 
     def stop(self) -> None:
         """Hang up, which ends the container; blocks until the thread has ended.  Idempotent."""

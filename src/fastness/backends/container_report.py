@@ -59,6 +59,9 @@ def collected(box: ContainerBox, folder: int, before: Mapping[str, Any] | Projec
     if not pump.whole:
         return Collected(complete=False)
     found = collect(folder, before, max_bytes=limits.file_bytes, max_files=limits.files)
+    if skipped := pump.skipped:
+        count = found.refused_dropped + skipped
+        found = msgspec.structs.replace(found, refused_dropped=count, complete=False)
     if pump.beyond:
         why = f"more than {limits.file_bytes} bytes or {limits.files} entries; it and others did not come"
         row = Refused(pump.beyond, why, DenialCode.QUOTA)
@@ -99,7 +102,8 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
     )
     if not found.complete and not pump.whole and made.outcome.kind is not OutcomeKind.PROTOCOL:
         # The run's own end stands; that its files did not come must not look like there being none.
-        detail = "; ".join(filter(None, (made.outcome.detail, "the engine did not hand over what it left")))
+        why = f"what it left was not handed over{f' ({pump.broken})' if pump.broken else ''}"
+        detail = "; ".join(filter(None, (made.outcome.detail, why)))
         kind = OutcomeKind.CRASHED if made.outcome.ok else made.outcome.kind
         outcome = Outcome(kind, detail, made.outcome.signal, made.outcome.dropped_bytes)
         made = msgspec.structs.replace(made, outcome=outcome)
