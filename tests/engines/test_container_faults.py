@@ -228,7 +228,7 @@ class TestNotAsAsked:
             ("NanoCpus", 500_000_000, "processor time is 0.5"),
             ("ReadonlyRootfs", False, "the root is not read-only"),
             ("SecurityOpt", ["no-new-privileges"], "AF_NETLINK can be made"),
-            ("Tmpfs", {"/work": "rw,mode=1777"}, "/tmp is nothing"),
+            ("Tmpfs", {"/work": "rw,mode=1777"}, "/work is larger"),
             ("NetworkMode", "host", "networks"),
         ],
     )

@@ -57,13 +57,12 @@ def reach(variables: Mapping[str, str], named: str | None = None, seconds: float
 
     All of it takes no longer than ``seconds``.
     """
-    whole = Deadline(seconds)
     places = find(variables, named)
     met: list[EngineFault] = []
-    for number, place in enumerate(places):
+    for place in places:
         try:
             # None of them may use up the others' time.
-            return look(place, Deadline(whole.left() / (len(places) - number), f"the engine at {place}"))
+            return look(place, Deadline(seconds / len(places), f"the engine at {place}"))
         except EngineFault as fault:
             met.append(fault)
     if len(met) == 1:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fastness._container.probe import Engine
     from fastness.waiting import Waiting
 
+#: Seconds for a guest to be over that was told to end.
+_KILL_S = 3.0
 #: Where an image may have packages beside those of its own interpreter.
 _PACKAGES = (PACKAGES, "/usr/lib/python3/dist-packages")
 
@@ -69,12 +71,15 @@ class ContainerBox(Box):
 
     def kill(self) -> None:
         """Have the guest ended; its container stays until what is left in it was collected."""
-        self.killed = True
-        self.pump.say("kill")
+        if not self.killed:
+            self.killed = True
+            self.pump.say("kill")
+            self.pump.give_up(_KILL_S)
 
     def ask_to_end(self, grace_s: float) -> None:
         """Have everything in the container told to end, and ended after so many seconds."""
         self.pump.say("ask", grace_s=grace_s)
+        self.pump.give_up(grace_s + _KILL_S)
 
     def signal(self, number: int) -> None:
         """No number of a process is known here."""

@@ -16,6 +16,7 @@ import select
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +56,7 @@ class Pump:
         self._closed = False
         self._closing = False
         self._hung_up = False
+        self._gives_up = 0.0
         self._unpacker: Unpacker | None = None
         self._came = False
         self.ready = threading.Event()
@@ -117,6 +119,13 @@ class Pump:
     def whole(self) -> bool:
         """Whether all files have come."""
         return self._unpacker.done if self._unpacker is not None else self._came
+
+    def give_up(self, seconds: float) -> None:
+        """Where the guest is not over within so many seconds, the engine or the container does not answer: hang up."""
+        ends = time.monotonic() + seconds
+        with self._lock:
+            self._gives_up = min(self._gives_up, ends) if self._gives_up else ends
+        self._wake()
 
     def stop(self) -> None:
         """Hang up, which ends the container; blocks until the thread has ended.  Idempotent."""
@@ -185,7 +194,7 @@ class Pump:
             if self._pending[channel]:
                 poller.register(fd, select.POLLOUT)
         pending = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() and not full
-        ready = dict(poller.poll(0 if pending else None))
+        ready = dict(poller.poll(0 if pending else self._patience()))
         if self._wakes in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wakes, 4096)
@@ -199,6 +208,19 @@ class Pump:
             select.select([], [], [], 0.005)
         if self._talk is not None and ready.get(self._talk.fileno(), 0) & (select.POLLIN | select.POLLHUP):
             self._from_host()
+
+    def _patience(self) -> float | None:
+        """Milliseconds until there is something to be given up; hangs up where that is now."""
+        if not self._gives_up or self._closing:
+            return None
+        left = self._gives_up - time.monotonic()
+        if left > 0:
+            return left * 1000 + 1
+        for waiting in self._pending.values():
+            waiting.clear()
+        self.broken = self.broken or "it did not answer, and was not waited for"
+        self._lost()
+        return 0
 
     def _fill(self) -> None:
         """Take what is next in the queue while there is room."""

@@ -277,7 +277,7 @@ def _check_runtime(backend: Backend, tier: str, runtime: str, image: str | None 
     if runtime in backend.runtimes:
         return
     if runtime == "command":
-        raise ConfigurationError("tier", tier, "isolated or container, which run commands")
+        raise ConfigurationError("tier", tier, "isolated or container; commands need one of these tiers")
     raise ConfigurationError("runtime", runtime, f"{', '.join(sorted(backend.runtimes))} in the tier {tier!r}")
 
 
