@@ -23,11 +23,12 @@ COMPILE = (
 )
 _COMPILE_S = 60.0
 #: Every module, in the order in which they need each other, and the file of its text.
-SUPERVISOR = ("_fastness_parcel", "_fastness_checks", "_fastness_guest", "_fastness_supervisor")
+SUPERVISOR = ("_fastness_parcel", "_fastness_checks", "_fastness_line", "_fastness_guest", "_fastness_supervisor")
 PYTHON = ("_fastness_encode", "_fastness_context", "_fastness", "_fastness_native")
 _FILES = {
     "_fastness_parcel": ("fastness._container", "parcel.py"),
     "_fastness_checks": ("fastness.guest", "checks.py"),
+    "_fastness_line": ("fastness.guest", "line.py"),
     "_fastness_guest": ("fastness.guest", "contained.py"),
     "_fastness_supervisor": ("fastness.guest", "supervisor.py"),
     "_fastness_encode": ("fastness.guest", "encode.py"),

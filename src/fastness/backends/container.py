@@ -8,16 +8,11 @@ made ahead; each is used once.
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-import threading
 import time
 from functools import partial
 from typing import Any
 
-from fastness._container import containers, image, parcel, probe
-from fastness._container.deadline import Deadline
+from fastness._container import containers, parcel
 from fastness._container.faults import EngineFault
 from fastness._container.image import Image
 from fastness._container.probe import Engine
@@ -26,20 +21,22 @@ from fastness.backends import container_report, native_config, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.calling import close_calls
+from fastness.backends.container_access import DOCTOR, Access, refused, unavailable
 from fastness.backends.container_box import ContainerBox, Kind
 from fastness.backends.container_pump import FILES, STDIN
+from fastness.backends.container_scratch import Scratch
 from fastness.backends.container_stock import Stock
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.native_talk import Talk
 from fastness.backends.telling import CallbackRaised
 from fastness.brokered import Calls
-from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError, TierUnavailable
+from fastness.errors import BackendError, ConfigurationError, GuestProtocolError, StagingError
 from fastness.limits import MIB
 from fastness.runner.collect import Collected
 from fastness.runner.project import fill
 from fastness.runner.staging import DOES_NOT_FIT
 from fastness.runs import OutcomeKind, RunRequest
-from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
+from fastness.tier import Guarantee, Probe, Tier
 from fastness.waiting import Slots, ThreadWaiting, Waiting
 from fastness.wire import messages as m
 
@@ -55,8 +52,6 @@ _DRAIN_S = 2.0
 _COLLECT_S = 10.0
 #: Seconds that the container's own deadline comes after ours.
 _SECOND_S = 0.5
-#: Seconds after which an engine is asked again whether it is there before it is asked for more.
-_FRESH_S = 2.0
 #: The environment of a program, over the image's own.
 _PROGRAM = {"HOME": "/tmp", "TMPDIR": "/tmp", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108  # inside
 
@@ -85,22 +80,18 @@ class ContainerBackend(Backend):
     ) -> None:
         self._waiting = waiting or ThreadWaiting()
         self._limit = max(guests or _DEFAULT_GUESTS, pool or 0)
-        self._named = engine
-        self.default_image = default_image or os.environ.get("FASTNESS_IMAGE") or image.DEFAULT
+        #: The engine and its images.
+        self.access = Access(engine, default_image)
         self._cpus = cpus
         self._slots: Slots | None = None
-        self._engine: Engine | None = None
-        self._seen = 0.0
-        self._images: dict[str, Image] = {}
         self._stock = Stock(self._waiting, pool)
-        self._lock = threading.Lock()
         self._talks: set[Talk] = set()
         self._made = 0
         #: How often everything in progress was cancelled.
         self.cancels = 0
         self._closed = False
 
-    # the engine and its images
+    # kinds
 
     async def probe(self, *, afresh: bool = False) -> Probe:
         """Ask the engine, then run the proofs of :mod:`fastness.backends.container_probe` unless they are on record."""
@@ -109,50 +100,12 @@ class ContainerBackend(Backend):
         return await container_probe.probe(self, self._waiting, afresh=afresh)
 
     def engine(self) -> Engine:
-        """
-        The engine, asked whether it is there unless it has just answered.  Blocks for at most eight seconds.
-
-        Raises TierUnavailable.
-        """
-        try:
-            with self._lock:
-                found, fresh = self._engine, time.monotonic() - self._seen < _FRESH_S
-            if found is None:
-                found = probe.reach(os.environ, self._named)
-                if refused := probe.refusals(found):
-                    raise TierUnavailable(self.tier.value, refused)
-                self._sweep(found)
-            elif not fresh:
-                deadline = Deadline(probe.PROBE_S, f"the engine at {found.endpoint}")
-                found.client().call("GET", "/_ping", deadline, cap=1 << 12)
-        except EngineFault as fault:
-            raise unavailable(fault) from None
-        with self._lock:
-            self._engine, self._seen = found, time.monotonic()
-        return found
-
-    @staticmethod
-    def _sweep(engine: Engine) -> None:
-        try:
-            containers.sweep(engine)
-        except EngineFault as fault:
-            logging.getLogger("fastness").warning("containers of dead processes could not be removed: %s", fault)
+        """The engine.  Blocks for at most eight seconds.  Raises TierUnavailable."""
+        return self.access.engine()
 
     def image(self, name: str | None) -> Image:
         """The image of a run.  Blocks.  Raises TierUnavailable where the engine does not have it."""
-        name = name or self.default_image
-        with self._lock:
-            found = self._images.get(name)
-        if found is None:
-            try:
-                found = image.find(self.engine().client(), name, Deadline(probe.PROBE_S, "looking at the image"))
-            except EngineFault as fault:
-                raise unavailable(fault, Guarantee.IMAGE_ROOT) from None
-            if found.volumes:
-                raise ConfigurationError("image", name, "one without volumes: what is in them outlives a container")
-            with self._lock:
-                self._images[name] = found
-        return found
+        return self.access.image(name)
 
     def kind(self, request: RunRequest) -> Kind:
         """What kind of container serves a request.  Blocks.  Raises TierUnavailable, ConfigurationError."""
@@ -215,12 +168,10 @@ class ContainerBackend(Backend):
 
     def _birth(self, engine: Engine, kind: Kind) -> ContainerBox:
         try:
-            return self._stock.make(engine, self._image_of(kind), kind)
+            return self._stock.make(engine, self.access.image_of(kind.image), kind)
         except EngineFault as fault:
-            with self._lock:
-                # It may have gone, or been replaced, meanwhile: the next run looks again.
-                self._seen = 0.0
-                self._images.clear()
+            # It may have gone, or been replaced, meanwhile: the next run looks again.
+            self.access.forget()
             if "executable file not found" in fault.cause or "no such file or directory" in fault.cause:
                 allowed = "one with a python3 of version 3.9 or later, which its first process needs"
                 raise ConfigurationError("image", kind.image[:19], allowed) from None
@@ -235,11 +186,6 @@ class ContainerBackend(Backend):
         except OSError as error:
             raise BackendError("making a container", error.strerror or error, "run: fastness doctor") from None
 
-    def _image_of(self, kind: Kind) -> Image:
-        with self._lock:
-            found = next((one for one in self._images.values() if one.id == kind.image), None)
-        return found or Image(name=kind.image, id=kind.image)
-
     async def become_ready(self, box: ContainerBox, kind: Kind) -> None:
         """Wait until a new container has checked itself and its guest waits.  Raises TierUnavailable, BackendError."""
         pump = box.pump
@@ -247,7 +193,7 @@ class ContainerBackend(Backend):
             with self._waiting.limit(_START_S):
                 await box.become_ready()
         except TimeoutError:
-            raise BackendError("starting a container", f"it was not ready within {_START_S:g} s", _DOCTOR) from None
+            raise BackendError("starting a container", f"it was not ready within {_START_S:g} s", DOCTOR) from None
         except BoxLost:
             await self._waiting.call(partial(pump.done.wait, 1.0))
             if pump.refused:
@@ -255,7 +201,7 @@ class ContainerBackend(Backend):
             cause = pump.broken or pump.bad or box.last_words() or "it ended before it was ready"
             if "No module named" in cause or "ImportError" in cause:
                 raise ConfigurationError("image", kind.image[:19], f"one with a whole Python: {cause}") from None
-            raise BackendError("starting a container", cause, _DOCTOR) from None
+            raise BackendError("starting a container", cause, DOCTOR) from None
         except GuestProtocolError as error:
             # No foreign code has run yet, so this is a fault of ours.
             raise BackendError("starting a container", error, "please report this") from None
@@ -304,7 +250,7 @@ class ContainerBackend(Backend):
         box, request = talk.box, talk.request
         assert isinstance(box, ContainerBox)
         limits = request.limits
-        with _Scratch(self._stock.folder(), box.next_name()) as scratch:
+        with Scratch(self._stock.folder(), box.next_name()) as scratch:
             await self._fill(box, staged, scratch)
             grace = limits.grace_s if request.runtime == "command" else 0.0
             box.pump.say("begin", wall_s=limits.wall_s + grace + _SECOND_S, cpu_s=limits.cpu_s)
@@ -324,7 +270,9 @@ class ContainerBackend(Backend):
             if box.pump.failed:
                 raise StagingError("files", box.pump.failed, DOES_NOT_FIT)
             collected = await self._collect(talk, staged, scratch, over)
-            return container_report.report(talk, collected, session=bool(session), queued=queued, engine=self._engine)
+            return container_report.report(
+                talk, collected, session=bool(session), queued=queued, engine=self.access.found
+            )
 
     @staticmethod
     def _invoke(talk: Talk, session: int) -> tuple[m.Invoke, bytes]:
@@ -341,7 +289,7 @@ class ContainerBackend(Backend):
         head = native_work.invoke_head(talk.box.next_id(), request, operation, session, code, context)
         return head, code + context
 
-    async def _fill(self, box: ContainerBox, staged: Staged, scratch: _Scratch) -> None:
+    async def _fill(self, box: ContainerBox, staged: Staged, scratch: Scratch) -> None:
         """Send what the guest finds in its work folder."""
         if staged.project is not None:
             folder = await self._waiting.call(partial(scratch.make, "in"))
@@ -350,7 +298,7 @@ class ContainerBackend(Backend):
         elif staged.files:
             box.pump.stream(FILES, parcel.of_files(sorted(staged.files.items())))
 
-    async def _collect(self, talk: Talk, staged: Staged, scratch: _Scratch, over: bool) -> Collected:
+    async def _collect(self, talk: Talk, staged: Staged, scratch: Scratch, over: bool) -> Collected:
         box, limits = talk.box, talk.request.limits
         assert isinstance(box, ContainerBox)
         folder = await self._waiting.call(partial(scratch.make, "out"))
@@ -424,49 +372,3 @@ class ContainerBackend(Backend):
 
         with self._waiting.limit(None, shield=True):
             await self._waiting.call(end)
-
-
-_DOCTOR = "run: fastness doctor"
-
-
-def unavailable(fault: EngineFault, guarantee: str = "all") -> TierUnavailable:
-    """The refusal that comes of an engine's fault."""
-    failure = ProbeFailure(guarantee=guarantee, cause=fault.cause, remedy=fault.remedy or _DOCTOR)
-    return TierUnavailable(Tier.CONTAINER.value, (failure,))
-
-
-def refused(who: str, differences: list[str]) -> TierUnavailable:
-    """The refusal of a container that is not what was asked for."""
-    failure = ProbeFailure(
-        guarantee="all",
-        cause=f"{who} something else than was asked for: {'; '.join(differences)}",
-        remedy="use an engine that keeps these limits; one that is rootless does not on control groups of version 1",
-    )
-    return TierUnavailable(Tier.CONTAINER.value, (failure,))
-
-
-class _Scratch:
-    """Folders of one run on this side, made when they are needed and removed at its end."""
-
-    def __init__(self, above: str, name: str) -> None:
-        self._path = os.path.join(above, name)
-        self._open: list[int] = []
-
-    def make(self, name: str) -> int:
-        """An empty folder, opened."""
-        path = os.path.join(self._path, name)
-        os.makedirs(path, 0o700)
-        self._open.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        return self._open[-1]
-
-    def __enter__(self) -> _Scratch:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        from fastness.runtime import remove_tree
-
-        for fd in self._open:
-            os.close(fd)
-        if self._open:
-            with contextlib.suppress(OSError):
-                remove_tree(self._path)

@@ -168,14 +168,10 @@ class Pump:
     def _end(self) -> None:
         self._sock.close()
         self._close_guest()
-        self.uncollect_keep()
-        for event in (self.ready, self.collected, self.done):
-            event.set()
-
-    def uncollect_keep(self) -> None:
-        """Close what is half written, and keep what is known of it."""
         if self._unpacker is not None:
             self._unpacker.close()
+        for event in (self.ready, self.collected, self.done):
+            event.set()
 
     def _turn(self) -> None:
         """Wait until something can be moved, and move it."""
@@ -366,8 +362,6 @@ class Pump:
                     waiting.clear()
         # What was written before a word is there before the word.
         waiting = self._pending[TALK]
-        if self._pending[OUT] or self._pending[ERR]:
-            pass
         while waiting and self._talk is not None:
             try:
                 del waiting[: self._talk.send(memoryview(waiting)[:_PIECE])]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ERROR = 0x49
-_OURS = ("_fastness_supervisor", "_fastness_guest", "_fastness_checks", "_fastness_parcel")
+_OURS = ("_fastness_supervisor", "_fastness_guest", "_fastness_line", "_fastness_checks", "_fastness_parcel")
 #: Bytes of address space beside the run's memory: arenas and stacks reserve more than they use.
 _RESERVE = 256 << 20
 
@@ -28,6 +28,24 @@ def frame(kind: int, head: dict[str, object]) -> bytes:
     """A frame of the wire protocol without a blob."""
     text = json.dumps(head).encode()
     return bytes((1, kind, 0, 0)) + len(text).to_bytes(4, "big") + b"\0\0\0\0" + text
+
+
+def memory_file(content: bytes) -> int:
+    """A file in memory with this content, at its start."""
+    file = os.memfd_create("stdin")
+    view = memoryview(content)
+    while view:
+        view = view[os.write(file, view) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+def signal_all(number: int) -> None:
+    """Send a signal to everything in this container but its first process, which this is."""
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        pass
 
 
 def _begin(stdin: int, out: int, err: int) -> None:

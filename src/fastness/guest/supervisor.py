@@ -20,14 +20,12 @@ import time
 import _fastness_checks as checks
 import _fastness_guest as contained
 import _fastness_parcel as parcel
+from _fastness_line import CONTROL, ERR, FILES, OUT, PIECE, STDIN, TALK, Ended, Line, say_broken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What a packet is: words of this process and the host, the guest's conversation, its output, its files, its input.
-CONTROL, TALK, OUT, ERR, FILES, STDIN = range(6)
-_PIECE = 1 << 16
 #: Bytes that wait to be taken by the host; beyond them nothing more is taken from the guest.
 _QUEUED = 1 << 20
 #: Seconds past a deadline for the host to take what is left.
@@ -38,18 +36,12 @@ _START, _INVOKE = 1, 2
 _HELLO, _READY, _RESULT = 0x41, 0x42, 0x48
 
 
-class Ended(Exception):
-    """There is nothing more to do."""
-
-
-class Supervisor:
+class Supervisor(Line):
     """The loop."""
 
     def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
         self._config = config
-        self._out: list[bytes] = []
-        self._queued = 0
-        self._held = bytearray()
         self._talk: socket.socket | None = None
         self._pipes: dict[int, int] = {}
         self._to_talk = bytearray()
@@ -69,60 +61,7 @@ class Supervisor:
         self._cpu_before = 0.0
         self._oom_before = max(0, checks.oom_kills())
 
-    # talking with the host
-
-    def tell(self, **fields: object) -> None:
-        self.push(CONTROL, json.dumps(fields).encode())
-
-    def push(self, channel: int, data: bytes) -> None:
-        self._out.append(bytes((channel,)) + len(data).to_bytes(4, "big") + data)
-        self._queued += len(data) + 5
-
-    def flush(self, wait: float = 0.0) -> None:
-        """Send what is queued; with ``wait`` all of it, for at most so many seconds.  Raises Ended."""
-        end = time.monotonic() + wait
-        while self._out:
-            try:
-                sent = os.write(1, self._out[0][:_PIECE])
-            except BlockingIOError:
-                left = end - time.monotonic()
-                if left <= 0:
-                    if wait:
-                        raise Ended from None
-                    return
-                poller = select.poll()
-                poller.register(1, select.POLLOUT)
-                poller.register(0, 0)
-                for fd, what in poller.poll(left * 1000 + 1):
-                    if fd == 0 and what & (select.POLLHUP | select.POLLERR):
-                        raise Ended from None
-                continue
-            except OSError:
-                raise Ended from None
-            self._queued -= sent
-            if sent == len(self._out[0]):
-                self._out.pop(0)
-            else:
-                self._out[0] = self._out[0][sent:]
-
-    def hear(self) -> None:
-        """Take in what the host says.  Raises Ended at the end of it."""
-        try:
-            data = os.read(0, _PIECE)
-        except BlockingIOError:
-            return
-        if not data:
-            raise Ended
-        self._held += data
-        while len(self._held) >= 5:
-            size = int.from_bytes(self._held[1:5], "big")
-            if len(self._held) < 5 + size:
-                return
-            channel, content = self._held[0], bytes(self._held[5 : 5 + size])
-            del self._held[: 5 + size]
-            self._take(channel, content)
-
-    def _take(self, channel: int, content: bytes) -> None:
+    def take(self, channel: int, content: bytes) -> None:
         if channel == TALK:
             if self._config["python"]:
                 if not self._failed:
@@ -166,7 +105,7 @@ class Supervisor:
     def do_ask(self, grace_s: float) -> None:
         """Tell everything to end, and end it some seconds later."""
         self._killing = time.monotonic() + grace_s
-        self._signal_all(signal.SIGTERM)
+        contained.signal_all(signal.SIGTERM)
 
     def do_kill(self) -> None:
         """End everything but this process."""
@@ -246,15 +185,8 @@ class Supervisor:
 
     def _stdin_file(self) -> int:
         """What the run reads, as a file in memory; -1 where it reads nothing."""
-        if not self._stdin:
-            return -1
-        file = os.memfd_create("stdin")
-        view = memoryview(self._stdin)
-        while view:
-            view = view[os.write(file, view) :]
-        os.lseek(file, 0, os.SEEK_SET)
-        self._stdin = b""
-        return file
+        content, self._stdin = self._stdin, b""
+        return contained.memory_file(content) if content else -1
 
     def _to_guest(self) -> None:
         assert self._talk is not None
@@ -263,7 +195,7 @@ class Supervisor:
         if file >= 0:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))]
         try:
-            sent = self._talk.sendmsg([bytes(self._to_talk[:_PIECE])], rights)
+            sent = self._talk.sendmsg([bytes(self._to_talk[:PIECE])], rights)
             del self._to_talk[:sent]
         except BlockingIOError:
             if file >= 0:
@@ -279,7 +211,7 @@ class Supervisor:
         """What the guest says, after what it has written before it."""
         assert self._talk is not None
         try:
-            data = self._talk.recv(_PIECE)
+            data = self._talk.recv(PIECE)
         except BlockingIOError:
             return
         except OSError:
@@ -294,7 +226,7 @@ class Supervisor:
     def _from_pipes(self) -> None:
         for fd, channel in list(self._pipes.items()):
             try:
-                data = os.read(fd, _PIECE)
+                data = os.read(fd, PIECE)
             except BlockingIOError:
                 continue
             if data:
@@ -306,9 +238,9 @@ class Supervisor:
     def _drain(self) -> None:
         """What is left in pipes whose writers have ended."""
         while True:
-            before = self._queued
+            before = self.queued
             self._from_pipes()
-            if self._queued == before:
+            if self.queued == before:
                 break
             self.flush(_LEAVE_S)
         if self._talk is not None:
@@ -326,17 +258,11 @@ class Supervisor:
             if pid == self._main:
                 self._status = status
 
-    def _signal_all(self, number: int) -> None:
-        try:
-            os.kill(-1, number)
-        except ProcessLookupError:
-            pass
-
     def _end_all(self) -> None:
         """End everything else in this container."""
         end = time.monotonic() + _LEAVE_S
         while time.monotonic() < end:
-            self._signal_all(signal.SIGKILL)
+            contained.signal_all(signal.SIGKILL)
             self.reap()
             try:
                 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -375,7 +301,7 @@ class Supervisor:
         try:
             for piece in parcel.of_folder(folder):
                 self.push(FILES, piece)
-                if self._queued > _QUEUED:
+                if self.queued > _QUEUED:
                     self.flush(_LEAVE_S)
         finally:
             os.close(folder)
@@ -393,7 +319,7 @@ class Supervisor:
             self._why = "cpu"
             self._killing = now
         if self._killing and now >= self._killing:
-            self._signal_all(signal.SIGKILL)
+            contained.signal_all(signal.SIGKILL)
             if self._deadline and now >= self._deadline + _LEAVE_S:
                 # The host has not come for what is left: the second timeout is this one alone.
                 raise Ended
@@ -412,11 +338,11 @@ class Supervisor:
             poller.register(woken, select.POLLIN)
             if self._out:
                 poller.register(1, select.POLLOUT)
-            if self._queued < _QUEUED:
+            if self.queued < _QUEUED:
                 for fd in self._pipes:
                     poller.register(fd, select.POLLIN)
             if self._talk is not None:
-                events = (select.POLLIN if self._queued < _QUEUED else 0) | (select.POLLOUT if self._to_talk else 0)
+                events = (select.POLLIN if self.queued < _QUEUED else 0) | (select.POLLOUT if self._to_talk else 0)
                 if events:
                     poller.register(self._talk, events)
             ready = dict(poller.poll(self._patience() * 1000 + 1))
@@ -433,7 +359,7 @@ class Supervisor:
                     self._from_guest()
                 elif self._to_talk:
                     self._to_guest()
-            if self._queued < _QUEUED and any(fd in ready for fd in self._pipes):
+            if self.queued < _QUEUED and any(fd in ready for fd in self._pipes):
                 self._from_pipes()
             if self._status is not None and not self._reported:
                 self._main_ended()
@@ -469,12 +395,6 @@ def main(config: dict[str, Any]) -> None:
         except Ended:
             status = 0
     except BaseException as error:  # noqa: BLE001  # whatever it is, the host wants to know
-        try:
-            text = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()[:500]
-            data = json.dumps({"broken": text}).encode()
-            os.set_blocking(1, True)
-            os.write(1, bytes((CONTROL,)) + len(data).to_bytes(4, "big") + data)
-        except OSError:
-            pass
+        say_broken(error)
     finally:
         os._exit(status)
