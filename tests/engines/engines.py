@@ -171,6 +171,37 @@ class Podman(PrivateEngine):
         )
 
 
+class RootlessPodman(Podman):
+    """Podman as an ordinary user: an engine that the tier must refuse where control groups are of version 1."""
+
+    kind = "rootless"
+    user = 65534
+
+    def command(self) -> list[str]:
+        command = super().command()
+        (self.folder / "storage.conf").write_text(
+            f'[storage]\ndriver="vfs"\ngraphroot="{self.folder}/graph"\nrunroot="{self.folder}/run"\n'
+        )
+        for name in ("home", "xdg"):
+            (self.folder / name).mkdir(mode=0o700)
+        self.environment |= {"HOME": str(self.folder / "home"), "XDG_RUNTIME_DIR": str(self.folder / "xdg")}
+        for path in (self.folder, *self.folder.iterdir()):
+            os.chown(path, self.user, self.user)
+        return ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", *command]
+
+    def before_stop(self) -> None:
+        """It has no containers: it was refused.  It has started itself again in a namespace, as a child."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGTERM)
+
+    def after_stop(self) -> None:
+        # What keeps that namespace open has a session of its own, and this engine's folder in its environment.
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdecimal() and f"{self.folder}/xdg".encode() in (entry / "environ").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+
 KINDS: dict[str, type[PrivateEngine]] = {"docker": Docker, "podman": Podman}
 
 
