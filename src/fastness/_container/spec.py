@@ -18,7 +18,7 @@ from fastness._container.probe import Engine
 from fastness.limits import MIB
 
 OWNER_LABEL = "fastness.owner"
-#: Bytes of /tmp, of /dev/shm, and of folders that an engine would make writable without being asked.
+#: Bytes of /tmp at most, of /dev/shm, and of folders that an engine would make writable without being asked.
 TMP = 64 * MIB
 SHM = 16 * MIB
 SMALL = 64 << 10
@@ -58,7 +58,7 @@ _ENVIRONMENT = {
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """
     What decides how a container is made: bytes of ``memory`` in all, of ``work`` for /work and how many ``files`` in
-    it, processes with the supervisor among them, open files, processors.
+    it, of ``tmp`` for /tmp, processes with the supervisor among them, open files, processors.
 
     ``programs``: whether files of /work may be executed.  ``runtime`` is an engine's name for one, such as ``runsc``.
     """
@@ -69,6 +69,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     pids: int
     fds: int
     cpus: float = 1.0
+    tmp: int = TMP
     programs: bool = False
     runtime: str = ""
 
@@ -83,7 +84,7 @@ def tmpfs(engine: Engine, ask: Ask) -> dict[str, str]:
         work = work.removesuffix("mode=1777") + f"mode=0700,uid={USER},gid={USER},nr_inodes={ask.files + 1}"
     found = {
         "/work": work,
-        "/tmp": f"{plain},noexec,size={TMP},mode=1777",  # noqa: S108  # inside
+        "/tmp": f"{plain},noexec,size={ask.tmp},mode=1777",  # noqa: S108  # inside
         "/run": f"{plain},noexec,size={SMALL},mode=0755",
         "/var/tmp": f"{plain},noexec,size={SMALL},mode=1777",  # noqa: S108  # inside
     }
@@ -201,7 +202,7 @@ def expected(ask: Ask) -> dict[str, Any]:
         "binds": [],
         "mounts": {
             "/work": {"size": ask.work, "exec": ask.programs},
-            "/tmp": {"size": TMP},  # noqa: S108  # inside
+            "/tmp": {"size": ask.tmp},  # noqa: S108  # inside
             "/run": {"size": SMALL},
             "/var/tmp": {"size": SMALL},  # noqa: S108  # inside
             "/dev/shm": {"size": SHM},  # noqa: S108  # inside

@@ -69,7 +69,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "`host` is a check on the way out;",
         "`seccomp` names the system call that was refused and recorded;",
         "`killed` that the filter ended the process;",
-        "`landlock`, `namespace`, `cgroup`, `rlimit` and `privilege` name walls of the kernel's that keep no record.",
+        "`landlock`, `namespace`, `filter`, `cgroup`, `rlimit` and `privilege` name walls of the kernel's that keep no record.",
         "",
     ]
     for tier in dict.fromkeys(outcome.tier for outcome in outcomes):

@@ -16,7 +16,7 @@ from fastness._container import containers, parcel
 from fastness._container.faults import EngineFault
 from fastness._container.image import Image
 from fastness._container.probe import Engine
-from fastness._container.spec import SHM, TMP, Ask
+from fastness._container.spec import SHM, SMALL, TMP, Ask
 from fastness.backends import container_report, native_config, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
@@ -112,8 +112,10 @@ class ContainerBackend(Backend):
         limits = request.limits
         preload = native_config.check_preload(request.preload or ())
         base = min(_BASE + _BASE_PRELOAD * len(preload), _BASE_MOST)
+        tmp = min(TMP, max(limits.file_bytes, SMALL))
         ask = Ask(
-            memory=limits.memory + limits.file_bytes + base + TMP + SHM,
+            memory=limits.memory + limits.file_bytes + base + tmp + SHM,
+            tmp=tmp,
             work=max(limits.file_bytes, 4096),
             files=limits.files,
             pids=limits.pids + _OWN_PROCESSES,
