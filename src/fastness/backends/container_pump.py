@@ -265,7 +265,7 @@ class Pump:
                 self._spoilt("the engine's stream is none")
                 return
             if len(self._held) < 8 + size:
-                return
+                break
             piece = bytes(self._held[8 : 8 + size])
             del self._held[: 8 + size]
             if stream == 1:
