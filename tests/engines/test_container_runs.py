@@ -5,14 +5,16 @@ The tier as its callers meet it, on both engines.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
 import fastness
+import house
 from engines import PrivateEngine
-from fastness._container import containers, image
+from fastness._container import containers, image, image_debian, image_host, inside
 from fastness._container.deadline import Deadline
 from fastness._container.probe import Engine
 from fastness.backends.container import ContainerBackend
@@ -220,6 +222,30 @@ class TestImages:
             # It is known by its digest by now, which another name still holds.
             assert box.run("1", image="localhost/t:x").ok
 
+    def test_an_image_of_debian(self, box: Sandbox, engine: Engine) -> None:
+        """Made twice it is the same, to the byte, and it is another Python than the host's image has."""
+        if shutil.which("apt-get") is None:
+            house.lacks("this machine has no apt-get")
+        name = "localhost/fastness/python:debian"
+        first, second = (image.load(engine.client(), image_debian.build(), (name,), "debian") for _ in range(2))
+        assert first == second
+        code = "import sys, sqlite3, ssl, ctypes, zoneinfo; [sys.prefix, str(zoneinfo.ZoneInfo('Europe/Oslo'))]"
+        assert box.run(code, image=name).value == ["/usr", "Europe/Oslo"]
+        result = box.run(command=["sh", "-c", "true"], image=name)
+        assert (result.exit_code, result.stderr) == (127, "sh: not found\n")
+
+    def test_an_image_without_the_code_that_runs_inside(
+        self, box: Sandbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As of another version, or of anybody else: it is sent that code."""
+        name = "localhost/fastness/python:other"
+        with monkeypatch.context() as patch:
+            patch.setattr(inside, "digest", lambda: "f" * 32)
+            image.load(engine.client(), image_host.build(), (name,), "host")
+        assert image.find(engine.client(), name, Deadline(10)).guest == "f" * 32
+        assert box.run("6 * 7", image=name).value == 42
+        assert box.run(command=["python3", "-c", "print(1)"], image=name).stdout == "1\n"
+
     def test_other_tiers_have_none(self) -> None:
         with Sandbox(tier="worker") as box, pytest.raises(ConfigurationError, match="image"):
             box.run("1", image="x")
@@ -301,10 +327,11 @@ class TestPool:
             assert (first.ok, second.value) == (True, False)
 
     def test_nothing_is_left(self, named: str, engine: Engine) -> None:
+        before = set(containers.ours(engine))
         with Sandbox(tier="container", pool=2) as box:
             box.run("1")
-            assert containers.ours(engine)
-        assert not [name for name, who in containers.ours(engine).items() if who == containers.owner()]
+            assert set(containers.ours(engine)) - before
+        assert not set(containers.ours(engine)) - before
 
     def test_cancelled(self, box: Sandbox) -> None:
         code = "import time; print('on', flush=True); time.sleep(60)"

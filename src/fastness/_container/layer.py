@@ -72,7 +72,7 @@ class Layer:
                 source, path = os.path.join(folder, name), os.path.join(inside, name)
                 mode = os.lstat(source).st_mode
                 if stat.S_ISLNK(mode):
-                    if _merged(path) == path:
+                    if path.lstrip("/") not in _MERGED:
                         self.link(path, os.readlink(source))
                 elif stat.S_ISREG(mode):
                     self.file(source, path)
