@@ -17,7 +17,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastness._container import image
+from fastness._container import image, profile
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
 from fastness._container.probe import PROBE_S, Engine
@@ -194,7 +194,8 @@ async def probe(backend: ContainerBackend, waiting: Waiting, *, afresh: bool) ->
             notes=(_NOTE,),
             micros=round((time.monotonic() - began) * 1e6),
         )
-    about = f"{engine.endpoint} {engine.identity} {engine.version} {engine.api} {found.id}"
+    profiled = hashlib.sha256(profile.text().encode()).hexdigest()
+    about = f"{engine.endpoint} {engine.identity} {engine.version} {engine.api} {found.id} {profiled}"
     name = f"container-{hashlib.sha256(about.encode()).hexdigest()[:16]}"
     key = await waiting.call(partial(probe_record.key, ("fastness._container", "fastness.guest"), about))
     known = None if afresh else await waiting.call(partial(probe_record.recorded, name, key))
