@@ -77,7 +77,9 @@ def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
     for source, target in ((born.talk, TALK), (born.out, 1), (born.err, 2)):
         os.dup2(source, target)
     born.arranged = True
-    ruleset = _ruleset(born, gaps)
+    ruleset = born.ruleset
+    if ruleset is None:
+        gaps.append(("landlock", born.no_rules))
     if born.isolated:
         _await_mother(born.told)
         born.greeted = True
@@ -163,21 +165,6 @@ def _await_mother(told: int) -> None:
         raise OSError(5, f"mounting the guest's folders: {why}")
 
 
-def _ruleset(born: Birth, gaps: list[tuple[str, str]]) -> landlock.Ruleset | None:
-    """Rules for what can be read; what can be written is added once it is there."""
-    try:
-        ruleset = landlock.Ruleset()
-    except OSError as error:
-        if not born.isolated:
-            raise
-        gaps.append(("landlock", error.strerror or str(error)))
-        return None
-    programs = landlock.EXECUTE if born.request["programs"] else 0
-    for index, rights in enumerate(born.folders):
-        ruleset.allow_beneath(FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
-    return ruleset
-
-
 def _writable(born: Birth, ruleset: landlock.Ruleset) -> int:
     """Add the rules for the guest's own folders; returns how many descriptors from FOLDERS on must stay open."""
     programs = born.request["programs"]
@@ -202,12 +189,12 @@ def _filter(born: Birth, gaps: list[tuple[str, str]]) -> bool:
     if listener < 0:
         seccomp.install(profiles.program(MACHINE, born.profile, self_pid=me))
     else:
-        recording = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, RECORDING)
-        message = json.dumps({"box": born.request["box"], "profile": born.profile}).encode()
-        _hand_over(recording, message, listener)
-        recording.detach()
+        message = f'{{"box": "{born.request["box"]}", "profile": "{born.profile}"}}'.encode()
+        _hand_over(born.recorder, message, listener)
         os.close(listener)
-    cloning.close_range(RECORDING, RECORDING)
+    if born.recorder is not None:
+        # By its object, so that nobody closes the number again when that goes.
+        born.recorder.close()
     cloning.close_range(MOTHERS, MOTHERS)
     return listener >= 0
 

@@ -8,6 +8,7 @@ It holds no secret and no data of any run, has one thread, and ends with its cal
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import gc
@@ -65,12 +66,13 @@ class Birth:
 
     def __init__(self, zygote: _Zygote, request: dict[str, Any], fds: list[int], told: int) -> None:
         self.greeted = self.arranged = False
+        self.ruleset, self.no_rules = zygote.ruleset, zygote.no_rules
+        self.recorder = zygote.recorder
         self.request = request
         self.talk, self.out, self.err = fds[:3]
         self.isolated = zygote.isolated
         self.own_users = zygote.own_users
         self.boot = zygote.boot
-        self.folders = zygote.rights
         self.profile: str = zygote.config["profile"]
         self.record: bool = zygote.config["record"]
         self.told = told
@@ -86,10 +88,16 @@ def run(
     config: dict[str, Any],
     recording: socket.socket,
     mothers: socket.socket | None,
+    serve: Callable[[Birth], None],
     *,
     own_users: bool,
-) -> Birth:
-    """Confine this process, import, and fork guests for ever.  Returns in each guest only."""
+) -> Callable[[], Callable[[], None]]:
+    """
+    Confine this process and import.
+
+    What this returns forks guests for ever when it is called; that returns in each guest only, what makes a guest of it
+    with ``serve``.  So a guest leaves few frames behind, and takes none of their variables apart.
+    """
     zygote = _Zygote(control, config, recording, mothers, own_users)
     try:
         zygote.prepare()
@@ -102,7 +110,7 @@ def run(
                 pass
         finally:
             os._exit(1)
-    return zygote.serve()
+    return lambda: zygote.serve().bound_to(serve)
 
 
 class _Zygote:
@@ -117,6 +125,8 @@ class _Zygote:
         self.control = control
         self.config = config
         self.recording = recording
+        #: The way to the launcher by the number that guests know it by; a guest that makes this object pays for it.
+        self.recorder: Any = None
         self.mothers = mothers
         self.own_users = own_users
         self.boot: Any = None
@@ -127,6 +137,9 @@ class _Zygote:
         self.isolated = config["tier"] == "isolated"
         #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
         self.rights: list[int] = []
+        #: Rules of the next guest for what it may read, None where the kernel has none; and why not.
+        self.ruleset: landlock.Ruleset | None = None
+        self.no_rules = ""
         self._live: dict[int, tuple[int, str]] = {}
 
     def prepare(self) -> None:
@@ -255,8 +268,19 @@ class _Zygote:
             self.boot.prepare()
 
     def serve(self) -> Birth:
-        # What guests have no need for they shall not find either.
-        self.config = {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
+        # What guests have no need for they shall not find either; whoever called this holds the same object.
+        told, self.config = self.config, {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
+        told.clear()
+        self._make_rules()
+        if self.config["record"]:
+            self.recorder = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, box.RECORDING)
+        if self.boot is not None:
+            places = ("/work", "/tmp") if self.isolated else None  # noqa: S108  # of each guest alone
+            # The object can only be made of a socket; what it stands for in each guest is put in its place there.
+            os.dup2(self.control.fileno(), box.TALK, inheritable=False)
+            self.boot.settle(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, box.TALK), places)
+            os.dup2(0, box.TALK, inheritable=False)
+        _quiet_forks()
         sys.orig_argv[:] = sys.argv
         datagrams.send(self.control, {"ready": os.getpid()})
         poller = select.poll()
@@ -281,6 +305,8 @@ class _Zygote:
             flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (0 if self.own_users else CLONE_NEWUSER)
             told, telling = os.pipe2(os.O_CLOEXEC)
         try:
+            if self.ruleset is None and not self.no_rules:
+                self._make_rules()
             if not cloning.single_threaded():
                 raise OSError(11, "the zygote has more than one thread")
             pid = cloning.fork_into(flags, fds[3] if len(fds) > 3 else -1)
@@ -305,7 +331,35 @@ class _Zygote:
         for fd in (*fds, told, telling):
             if fd >= 0:
                 os.close(fd)
+        if pid > 0 and self.ruleset is not None:
+            self.ruleset.close()
+            self.ruleset = None
+            with contextlib.suppress(OSError):  # then it is made with the next guest
+                self._make_rules()
         return None
+
+    def _make_rules(self) -> None:
+        """
+        The rules of the next guest for what it may read.
+
+        Made ahead, as it takes longer than most of a birth.  Each guest adds rules of its own to them and has them for
+        itself: a guest that got what another one added could reach that one's folders.
+        """
+        try:
+            ruleset = landlock.Ruleset()
+        except OSError as error:
+            if not self.isolated:
+                raise
+            self.no_rules = error.strerror or str(error)
+            return
+        programs = landlock.EXECUTE if self.config["kind"] == "command" else 0
+        try:
+            for index, rights in enumerate(self.rights):
+                ruleset.allow_beneath(box.FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
+        except OSError:
+            ruleset.close()
+            raise
+        self.ruleset = ruleset
 
     def _reap(self, fd: int) -> None:
         pid, name = self._live.pop(fd)
@@ -313,6 +367,21 @@ class _Zygote:
         _, status, usage = os.wait4(pid, 0)
         message = {"exit": name, "status": status, "rss": usage.ru_maxrss, "cpu": usage.ru_utime + usage.ru_stime}
         datagrams.send(self.control, message)
+
+
+def _quiet_forks() -> None:
+    """
+    Have the threading module do nothing in a guest that was just born.
+
+    It would make its record of threads anew, which a process of one thread has right after a fork as it had before, and
+    writes to a fifth of all pages that a birth writes to.  Later versions of Python keep more there than a record.
+    """
+    if sys.version_info < (3, 13) and "threading" in sys.modules:
+        sys.modules["threading"]._after_fork.__code__ = _nothing.__code__  # type: ignore[attr-defined]  # private
+
+
+def _nothing() -> None:
+    pass
 
 
 def _has_children() -> bool:

@@ -32,6 +32,7 @@ _talk: list[socket.socket] = []
 _request = [b""]
 _answers: list[bytes] = []
 _folder = ["/work"]
+_settled = [""]
 _seeded: list[bool] = []
 _sending = threading.Lock()
 #: Frames that one thread has taken in for another: answers to calls, and whatever else the host says.
@@ -156,6 +157,23 @@ def prepare() -> None:
     boot.linecache.clearcache()
 
 
+def settle(talk: socket.socket, places: tuple[str, str] | None) -> None:
+    """In the zygote, once it makes guests: their conversation, and their two folders where all have the same."""
+    _talk.append(talk)
+    if places is not None:
+        _live_in(*places)
+
+
+def _live_in(folder: str, temporary: str) -> None:
+    if _settled[0] == folder:
+        return
+    _settled[0] = _folder[0] = folder
+    sys.path.insert(0, folder)
+    os.environ["HOME"] = folder
+    os.environ["TMPDIR"] = temporary
+    os.environ["MPLCONFIGDIR"] = temporary + "/matplotlib"
+
+
 def _rehearse() -> None:
     """Go once through what every run does, so that no guest pays for first times; leaves nothing behind."""
     space = {"__name__": "__main__"}
@@ -190,12 +208,9 @@ def serve(
     talk: int, folder: str, temporary: str, layers: dict[str, str], gaps: list[tuple[str, str]], ahead: bool
 ) -> None:
     """Take turns until the host is done.  Never returns."""
-    _talk.append(socket.socket(fileno=talk))
-    _folder[0] = folder
-    sys.path.insert(0, folder)
-    os.environ["HOME"] = folder
-    os.environ["TMPDIR"] = temporary
-    os.environ["MPLCONFIGDIR"] = temporary + "/matplotlib"
+    if not _talk:
+        _talk.append(socket.socket(fileno=talk))
+    _live_in(folder, temporary)
     # The interpreter has reseeded its own generator at the fork.
     _reseed_numpy(None)
     if ahead:
