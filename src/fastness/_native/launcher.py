@@ -159,7 +159,9 @@ def _first(config: dict[str, Any], root: bool, told: int, asking: socket.socket)
     socket.sethostname("fastness")
 
 
-def _family(control: socket.socket, config: dict[str, Any], recording: socket.socket, root: bool) -> Callable[[], Callable[[], None]]:
+def _family(
+    control: socket.socket, config: dict[str, Any], recording: socket.socket, root: bool
+) -> Callable[[], Callable[[], None]]:
     """Fork the zygote; this process stays behind as its mother."""
     requests, requesting = datagrams.pair()
     command_kind = config["kind"] == "command"
