@@ -126,6 +126,8 @@ class Birth:
         """
         self.name, self.work, self.temporary = request["box"], request["work"], request["temporary"]
         self.ahead, self.talk = request["ahead"], fds[0]
+        if self.boot is not None and not self.isolated:
+            self.boot.live_in(self.work, self.temporary)
         first = len(self.arrange) - 3
         for index in range(3):
             self.arrange.put(first + index, fds[index])

@@ -196,12 +196,15 @@ def settle(talk: socket.socket, places: tuple[str, str] | None, *, reseeded: boo
     if "numpy.random" in sys.modules:
         _generators.append(functools.partial(_reseed_numpy, None))
     if places is not None:
-        _live_in(*places)
+        live_in(*places)
 
 
-def _live_in(folder: str, temporary: str) -> None:
+def live_in(folder: str, temporary: str) -> None:
+    """Let a guest have its two folders; in the zygote, before it forks, where each guest has others."""
     if _settled[0] == folder:
         return
+    if _settled[0] and _settled[0] in sys.path:
+        sys.path.remove(_settled[0])
     _settled[0] = _folder[0] = folder
     sys.path.insert(0, folder)
     os.environ["HOME"] = folder
@@ -248,7 +251,7 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool) -> N
     """Greet the host with ``said``, unless it was, and take turns until it is done.  Never returns."""
     if not _talk:
         _talk.append(socket.socket(fileno=talk))
-    _live_in(folder, temporary)
+    live_in(folder, temporary)
     for reseed in _generators:
         reseed()
     if ahead:
