@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _AGO = re.compile(r"([0-9]{1,9})([smhd])")
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 #: Damages that are shown one by one.
 _SHOWN = 50
 
@@ -159,7 +160,9 @@ def _who(record: AuditRecord) -> str:
 
 def _what(record: AuditRecord) -> str:
     name = ".".join(one_line(part, 60) for part in (record.capability, record.op) if part)
-    return f"{name} {one_line(record.target)}".rstrip()
+    # Of a digest as much as tells it from others; --json has it whole.
+    target = _DIGEST.sub(r"\1...", record.target)
+    return f"{name} {one_line(target)}".rstrip()
 
 
 def _came(record: AuditRecord) -> str:
@@ -172,4 +175,6 @@ def _came(record: AuditRecord) -> str:
         return f"of {record.intent}: {code or 'done'}, {record.micros} µs"
     if record.decision == "refused":
         return f"refused: {code}"
+    if record.phase == "event":
+        return code or "recorded"
     return " ".join(filter(None, (one_line(record.phase, 20), code)))

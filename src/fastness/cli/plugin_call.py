@@ -12,19 +12,23 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.console import denial_table, detail, err, outcome_line, say, size, stderr_console
 from fastness.cli.output import Output
-from fastness.cli.plugin_host import command, grant_command, known_specs, plugin_host, standing
+from fastness.cli.plugin_host import command, grant_all, grant_command, known_specs, plugin_host, standing
 from fastness.cli.progress import BuildProgress
 from fastness.cli.visible import one_line, visible
-from fastness.errors import ConfigurationError, GrantError
+from fastness.errors import ConfigurationError, GrantError, PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fastness.capability import Spec
+    from fastness.grant import Ceiling, Grant
+    from fastness.plugins.shown import Shown
     from fastness.runs import RunResult
 
 #: Bytes of ``--args -``, from standard input.
 _ARGUMENTS_CAP = 16 << 20
+#: Characters of a value that stays on one line.
+_LINE = 100
 
 
 def call(
@@ -51,14 +55,14 @@ def call(
 
         try:
             result = host.invoke(plugin, method, given, owner=owner, timeout=timeout, on_event=on_event)
-        except GrantError:
-            # Which of several reasons it is shows in what is known of the plugin.
-            if host.show(plugin).known.state.value in ("awaiting_grant", "enabled"):
-                detail_of = command("grant", plugin, "--owner", owner, "--all")
-                err(f"{one_line(owner)} has not granted {plugin} anything; what it asks for: {command('show', plugin)}")
-                err(f"to grant all of it: {detail_of}")
-                return exits.USAGE
-            raise
+        except (GrantError, PolicyError) as error:
+            if error.field not in ("grant", "plugin"):
+                raise
+            err(f"nothing ran: {one_line(str(error.value))}")
+            err("what it asks for, and why, and then the command that grants all of it:")
+            detail(command("show", plugin))
+            detail(grant_all(plugin, owner))
+            return exits.USAGE
         finally:
             output.close()
         hints = [] if result.ok and not result.denials else _hints(host, plugin, owner, result)
@@ -122,7 +126,10 @@ def _print_value(result: RunResult, *, raw: bool) -> None:
     if not isinstance(value, str):
         import json
 
-        value = json.dumps(result.to_dict()["value"], indent=2)
+        plain = result.to_dict()["value"]
+        value = json.dumps(plain)
+        if len(value) > _LINE:
+            value = json.dumps(plain, indent=2)
     say(value if raw else visible(value))
 
 
@@ -131,7 +138,7 @@ def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[
     known = known_specs()
     shown = host.show(plugin)
     grant = standing(shown.grants, owner, shown.known.digest)
-    missing = _missing(shown.manifest, grant, known)
+    missing = _missing(shown, grant, host.ceiling, known)
     refused = {row.capability for row in result.denials if not row.claimed}
     if not result.ok:
         # A capability that was not granted is absent, and whoever does not look for that fails there.
@@ -141,19 +148,20 @@ def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[
     if wanted:
         line = grant_command(shown.manifest, grant, owner, wanted, known)
         hints.append((f"it asks for more of {', '.join(wanted)} than {one_line(owner)} granted; to grant it:", line))
-    kinds = [one.kind for one in shown.manifest.capabilities]
-    beyond = sorted(kind for kind in refused if kind in kinds and kind not in missing)
+    beyond = sorted(one.kind for one in shown.wants if one.kind in refused and one.kind not in missing)
     if beyond:
-        words = f"all that it asks of {', '.join(beyond)} is granted: what was refused is beyond that"
-        hints.append((f"{words}, and no grant gives it", ""))
+        words = f"all that it asks of {', '.join(beyond)}, and the operator permits, is granted"
+        hints.append((f"{words}: what was refused is beyond that, and no grant gives it", ""))
     return hints
 
 
-def _missing(manifest: Any, grant: Any, specs: Mapping[str, Spec]) -> list[str]:
-    """Kinds of which a plugin asks for more than a grant allows."""
+def _missing(shown: Shown, grant: Grant | None, ceiling: Ceiling, specs: Mapping[str, Spec]) -> list[str]:
+    """Kinds of which a plugin asks for more than a grant allows and the operator permits."""
     found = []
-    for request in manifest.capabilities:
-        had = None if grant is None else grant.scope(request.kind)
-        if had is None or specs[request.kind].exceeds(request.scope, had):
-            found.append(request.kind)
+    for want in shown.wants:
+        spec, bound = specs[want.kind], ceiling.scope(want.kind)
+        most = want.scope if bound is None else spec.meet(want.scope, bound)
+        had = None if grant is None else grant.scope(want.kind)
+        if want.permitted and most is not None and (had is None or spec.exceeds(most, had)):
+            found.append(want.kind)
     return found

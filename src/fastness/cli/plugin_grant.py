@@ -11,7 +11,7 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.console import detail, err
 from fastness.cli.plugin_host import command, known_specs, plugin_host, standing, this_user, until, when
-from fastness.cli.plugin_screen import Screen, in_one_line, write_json
+from fastness.cli.plugin_screen import Screen, settings, write_json
 from fastness.cli.visible import one_line, spelled_out
 from fastness.errors import ConfigurationError
 
@@ -115,10 +115,10 @@ def grant_screen(screen: Screen, manifest: Manifest, made: Grant, state: str) ->
 
 def granted_rows(made: Grant) -> list[tuple[str, str, str]]:
     """Rows of what a grant allows."""
-    rows = []
-    for scope in made.allowed:
-        kind = _kind(scope)
-        rows.append((kind, in_one_line(scope), ""))
+    rows = [
+        (_kind(scope), "; ".join(f"{name} {value}" for name, value in settings(scope)) or "yes", "")
+        for scope in made.allowed
+    ]
     for field in ("provides", "lookups", "declares"):
         patterns = getattr(made, field)
         if patterns:

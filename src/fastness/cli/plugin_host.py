@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from fastness.manifest import Manifest
     from fastness.plugins.blocking import PluginHost
 
-__all__ = ["OWNER", "allow_words", "command", "grant_command", "known_specs", "plugin_host", "standing", "this_user"]
+__all__ = [
+    "OWNER",
+    "allow_words",
+    "command",
+    "grant_all",
+    "grant_command",
+    "known_specs",
+    "plugin_host",
+    "standing",
+    "this_user",
+]
 __all__ += ["until", "when"]
 
 #: The owner where no option names one.
@@ -71,6 +81,11 @@ def standing(grants: Iterable[Grant], owner: str, digest: str) -> Grant | None:
     if found is None or found.package_digest != digest or found.expired(time.time()):
         return None
     return found
+
+
+def grant_all(plugin: str, owner: str) -> str:
+    """The command that grants an owner all that a plugin asks for."""
+    return command("grant", plugin, "--owner", owner, "--all")
 
 
 def grant_command(

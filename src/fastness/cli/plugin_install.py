@@ -13,7 +13,7 @@ from fastness.cli import exits
 from fastness.cli.console import err
 from fastness.cli.plugin_check import refuse
 from fastness.cli.plugin_grant import grant_screen
-from fastness.cli.plugin_host import grant_command, known_specs, plugin_host, this_user
+from fastness.cli.plugin_host import grant_all, known_specs, plugin_host, this_user
 from fastness.cli.plugin_list import described, facts_of
 from fastness.cli.plugin_screen import Screen, asks_screen, manifest_screen, write_json
 from fastness.cli.visible import spelled_out
@@ -40,8 +40,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
             raise
         shown = host.show(plugin)
         stands = any(one.package_digest == shown.known.digest for one in shown.grants)
-        kinds = [one.kind for one in shown.manifest.capabilities]
-        wanted = grant_command(shown.manifest, None, owner, kinds, known)
+        wanted = grant_all(plugin, owner)
         if as_json:
             made = _give(host, plugin, owner) if yes else None
             told = described(host.show(plugin) if yes else shown, known)
@@ -62,7 +61,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
         if stands and not yes:
             screen.line("It asks for nothing new: what was granted stands, for these files.")
             return exits.OK
-        agreed, code = (True, exits.OK) if yes else _ask(plugin, owner, bool(kinds))
+        agreed, code = (True, exits.OK) if yes else _ask(plugin, owner, bool(shown.asks))
         if agreed:
             made = _give(host, plugin, owner)
             grant_screen(screen, shown.manifest, made, host.show(plugin).known.state.value)

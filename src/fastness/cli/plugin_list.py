@@ -12,8 +12,8 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.console import err, table
 from fastness.cli.plugin_grant import granted_rows
-from fastness.cli.plugin_host import OWNER, grant_command, known_specs, plugin_host
-from fastness.cli.plugin_screen import Screen, asks_screen, code_of, manifest_screen, with_risks, write_json
+from fastness.cli.plugin_host import OWNER, grant_all, known_specs, plugin_host
+from fastness.cli.plugin_screen import Screen, asks_screen, code_of, manifest_screen, state_of, with_risks, write_json
 from fastness.cli.visible import one_line, spelled_out
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from fastness.capability import Spec
     from fastness.grant import Grant
-    from fastness.manifest import Manifest
     from fastness.plugins.shown import Shown
     from fastness.plugins.states import Known
 
@@ -38,7 +37,7 @@ def show_all(*, as_json: bool) -> int:
         return exits.OK
     made = table("plugin", "version", "state", "tier", "from", wrap=("plugin", "version"))
     for one in known:
-        made.add_row(one.id, one.version, one.state.value, one.tier or "default", one.source.value)
+        made.add_row(one.id, one.version, state_of(one.state), one.tier or "default", one.source.value)
     screen = Screen()
     screen.table(made)
     for one in known:
@@ -61,15 +60,11 @@ def show(plugin: str, *, as_json: bool) -> int:
     screen.line()
     if not shown.grants:
         screen.line("Nobody has granted it anything. To grant all that it asks:", "bold")
-        screen.exact(f"  {grant_command(shown.manifest, None, OWNER, _kinds(shown.manifest), known)}")
+        screen.exact(f"  {grant_all(plugin, OWNER)}")
     for grant in shown.grants:
         screen.line(f"Granted by {spelled_out(grant.owner)}{_of(grant, shown.known)}", "bold")
         screen.rows(granted_rows(grant) or [("", "compute, and nothing else", "")])
     return exits.OK
-
-
-def _kinds(manifest: Manifest) -> list[str]:
-    return [one.kind for one in manifest.capabilities]
 
 
 def _of(grant: Grant, known: Known) -> str:
@@ -83,7 +78,7 @@ def _of(grant: Grant, known: Known) -> str:
 def facts_of(shown: Shown) -> list[tuple[str, str]]:
     """What the host knows of an installed plugin."""
     known = shown.known
-    rows = [("state", f"{known.state.value}, from the source {known.source.value}")]
+    rows = [("state", f"{state_of(known.state)}; source {known.source.value}")]
     if known.why:
         rows.append(("", spelled_out(known.why)))
     rows.append(code_of(shown.manifest, shown.tier))

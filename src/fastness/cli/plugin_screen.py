@@ -17,8 +17,9 @@ from fastness.cli.console import size
 from fastness.cli.visible import spelled_out
 
 if TYPE_CHECKING:
-    from fastness.capability import Scope, Spec
+    from fastness.capability import Spec
     from fastness.manifest import Manifest
+    from fastness.plugins.states import State
 
 #: Columns of the names on the left, and the most that a line of the screen takes.
 _LEFT = 12
@@ -146,12 +147,9 @@ def settings(scope: Any) -> list[tuple[str, str]]:
     return found
 
 
-def in_one_line(scope: Scope) -> str:
-    """A scope in a few words: its kind, and what is not as it is by default."""
-    from fastness.grant import kind_of
-
-    fields = "; ".join(f"{name} {value}" for name, value in settings(scope))
-    return f"{kind_of(scope)} ({fields})" if fields else kind_of(scope)
+def state_of(state: State) -> str:
+    """Where a plugin stands, in words."""
+    return {"awaiting_grant": "waiting for a grant"}.get(state.value, state.value)
 
 
 def _text(name: str, value: Any) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.console import say
 from fastness.cli.plugin_host import plugin_host
-from fastness.cli.plugin_screen import write_json
+from fastness.cli.plugin_screen import state_of, write_json
 from fastness.cli.visible import spelled_out
 
 if TYPE_CHECKING:
@@ -60,5 +60,5 @@ def _told(known: Known, *, as_json: bool) -> int:
         write_json({"plugin": msgspec.to_builtins(known)})
     else:
         why = f": {spelled_out(known.why)}" if known.why else ""
-        say(f"{known.id} {known.version} is {known.state.value.replace('_', ' ')}{why}")
+        say(f"{known.id} {known.version} is {state_of(known.state)}{why}")
     return exits.OK

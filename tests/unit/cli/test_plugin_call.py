@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from fastness.capabilities.net import NetScope
+from fastness.capabilities.registry import specs
 from fastness.capabilities.storage import StorageScope
 from fastness.cli import plugin_host
 from fastness.cli.main import main
 from fastness.cli.plugin_call import arguments
-from fastness.errors import ConfigurationError, GrantError
-from fastness.grant import Grant
+from fastness.errors import ConfigurationError, GrantError, PolicyError
+from fastness.grant import Ceiling, Grant, open_ceiling
 from fastness.manifest import Manifest, Request
-from fastness.plugins.shown import Shown
+from fastness.plugins.shown import Shown, shown
 from fastness.plugins.states import Known, Source, State
 from fastness.runs import Denial, DenialCode, Outcome, OutcomeKind, RunResult
 
@@ -47,6 +48,7 @@ class Host:
         self.result: RunResult | Exception = RunResult(outcome=Outcome(OutcomeKind.OK), sandboxed=True)
         self.grants: tuple[Grant, ...] = ()
         self.state = State.ENABLED
+        self.ceiling = open_ceiling(("net", "storage"))
         self.asked: list[tuple[Any, ...]] = []
         self.says: list[tuple[str, bytes]] = []
 
@@ -60,7 +62,7 @@ class Host:
 
     def show(self, plugin: str) -> Shown:
         known = Known(id=plugin, version="1.0.0", digest=DIGEST, source=Source.LOCAL, state=self.state)
-        return Shown(known=known, manifest=MANIFEST, tier="isolated", grants=self.grants)
+        return shown(known, MANIFEST, list(self.grants), "isolated", self.ceiling, specs())
 
 
 @pytest.fixture
@@ -134,7 +136,7 @@ def test_the_owner_is_me(host: Host) -> None:
 
 @pytest.mark.parametrize(
     ("value", "printed"),
-    [("rain\x1b[2J", "rain\\x1b[2J\n"), ([1, "a"], '[\n  1,\n  "a"\n]\n'), (None, ""), (True, "true\n"), (2**60, f'"{2**60}"\n')],
+    [("rain\x1b[2J", "rain\\x1b[2J\n"), ([1, "a"], '[1, "a"]\n'), (None, ""), (True, "true\n"), (2**60, f'"{2**60}"\n')],
 )  # fmt: skip
 def test_the_value(host: Host, capfd: Capture, value: Any, printed: str) -> None:
     """A text as it is but for control characters, nothing for None, all else as JSON."""
@@ -226,16 +228,28 @@ def test_a_grant_for_other_files_counts_for_nothing(host: Host, capfd: Capture) 
     assert "storage:" not in line
 
 
-def test_nothing_granted(host: Host, capfd: Capture) -> None:
-    """Without a grant nothing ran: exit code 2, and the command."""
-    host.result = GrantError("grant", "none", "a grant")
-    host.state = State.AWAITING_GRANT
+def test_what_the_operator_does_not_permit(host: Host, capfd: Capture) -> None:
+    """No command is printed that would be refused, or that would change nothing."""
+    host.result = ended(OutcomeKind.GUEST_ERROR, denials=(refused("net", DenialCode.HOST),))
+    host.ceiling = Ceiling(kinds=("storage",))
+    host.grants = (grant(STORAGE),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    assert told(capfd.readouterr().err) == []
+    host.ceiling = Ceiling(kinds=("storage",), scopes=(NetScope(hosts=("a.example",)),))
+    host.grants = (grant(STORAGE, NetScope(hosts=("a.example",))),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    assert told(capfd.readouterr().err) == []
+
+
+@pytest.mark.parametrize("error", [GrantError("grant", "none", "a grant"), PolicyError("grant", "it has ended", "one")])
+def test_nothing_granted(host: Host, capfd: Capture, error: Exception) -> None:
+    """Without a grant, or with one that is over, nothing ran: exit code 2, and the command."""
+    host.result = error
     assert main(["plugin", "call", "weather", "fetch", "--owner", "ann b"]) == 2
-    err = capfd.readouterr().err
-    assert "fastness plugin grant weather --owner 'ann b' --all" in err
-    host.state = State.QUARANTINED
+    assert told(capfd.readouterr().err)[-1] == "fastness plugin grant weather --owner 'ann b' --all"
+    host.result = PolicyError("tier", "isolated", "wasm: that is what the operator permits")
     assert main(["plugin", "call", "weather", "fetch"]) == 2
-    assert "--all" not in capfd.readouterr().err
+    assert told(capfd.readouterr().err) == []
 
 
 @pytest.mark.parametrize("text", ["yesterday", "0", "2001-01-01", "99999999999999999999d", "nan", ""])
