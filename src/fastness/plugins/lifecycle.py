@@ -31,6 +31,8 @@ from fastness.tier import Tier
 __all__ = ["DefaultPluginHost", "PluginContext", "PluginFault", "PluginState"]
 
 _log = logging.getLogger("fastness.plugins")
+# What goes wrong is collected; who wants it on a terminal too says so.
+_log.addHandler(logging.NullHandler())
 _NAME_MAX = 200
 
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from fastness import manifest_text
-from fastness.capabilities.registry import specs
+from fastness.broker.functions import Functions
+from fastness.capabilities import registry
+from fastness.capability import Spec
 from fastness.errors import ConfigurationError, ManifestError, StagingError
 from fastness.manifest import CODE_RUNTIMES, Manifest, parse
 from fastness.plugins import package as packages
@@ -76,10 +79,16 @@ def _check_there(entry: str, files: dict[str, bytes], left_out: list[str], path:
         raise StagingError(str(path), f"{entry}: {why or 'there is no such file'}", "Name a regular file.")
 
 
+def _specs() -> Mapping[str, Spec]:
+    """What a manifest may ask for, so that one for other hosts is no less valid here; it grants nothing."""
+    functions = Functions({}).spec
+    return registry.specs({functions.kind: functions})
+
+
 def _of_folder(toml: bytes | None) -> Manifest:
     if toml is None:
         raise ManifestError([f"{packages.MANIFEST_NAME}: there is none in the folder"])
-    return parse(manifest_text.read_toml(toml), specs())
+    return parse(manifest_text.read_toml(toml), _specs())
 
 
 def _of_module(entry: str, prefix: str, files: dict[str, bytes]) -> Manifest:
@@ -98,7 +107,7 @@ def _of_module(entry: str, prefix: str, files: dict[str, bytes]) -> Manifest:
     listing, digest = packages.digest_of(members)
     package = packages.Package(members, listing, digest, single=name)
     return packages.manifest_of(
-        package, specs(), evaluate=lambda _, source: evaluate(entry, source, {**files, entry: source})
+        package, _specs(), evaluate=lambda _, source: evaluate(entry, source, {**files, entry: source})
     )
 
 
