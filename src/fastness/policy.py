@@ -7,6 +7,7 @@ every invocation; see :mod:`fastness.plugins.store` for how a running one learns
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import os
@@ -270,6 +271,8 @@ def _meet(kind: str, asked: Scope, grant: Grant, ceiling: Ceiling, specs: Mappin
     return met
 
 
+# Both are frozen, and there are few of them; checking every field anew would take a third of building a policy.
+@functools.lru_cache(256)
 def _least(first: Limits, second: Limits) -> Limits:
     return Limits(**{name: min(getattr(first, name), getattr(second, name)) for name in RANGES})
 

@@ -164,12 +164,14 @@ class PluginCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     What to run of a plugin: ``method`` of ``module``, with a ctx and ``arguments``, which are plain data by name.
 
     Python imports the module from the work folder by its name; a JavaScript module's text is the request's code, and
-    ``module`` is what it is called in a traceback.
+    ``module`` is what it is called in a traceback.  ``sources`` are texts of Python modules by their path, found as if
+    they were files there: what is all code needs none.
     """
 
     module: str
     method: str
     arguments: dict[str, Any] = {}
+    sources: dict[str, str] = {}
 
 
 class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -295,6 +295,11 @@ def run(context: Context, plugin: dict[str, Any]) -> object:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
+    sources = plugin.get("sources")
+    if sources and plugin["module"] not in sys.modules:
+        from _fastness_sources import install
+
+        install(folder, sources)
     __import__(plugin["module"])
     method = getattr(sys.modules[plugin["module"]], plugin["method"])
     value = method(context, **_restore(plugin["arguments"]))

@@ -26,10 +26,16 @@ _CAPABILITY = "plugin"
 class Events:
     """Rows about plugins in the trail of this home.  Methods raise BackendError where nothing can be recorded."""
 
+    def __init__(self) -> None:
+        self._trail: AuditLog | None = None
+
     @property
     def trail(self) -> AuditLog:
-        """The trail, which is opened at its first record."""
-        return open_trail()
+        """The trail; it is opened at its first record."""
+        if self._trail is None:
+            # Looking for it anew each time would look at every folder above it.
+            self._trail = open_trail()
+        return self._trail
 
     @contextlib.contextmanager
     def before(self, op: str, plugin: str, *, owner: str = "", target: str = "") -> Iterator[None]:
