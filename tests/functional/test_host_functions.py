@@ -295,12 +295,10 @@ def test_what_cannot_be_a_function_is_refused(options: dict[str, Any], field: st
         fastness.Sandbox(**options)
 
 
-def test_commands_and_modules_have_no_functions() -> None:
-    """Neither knows what to call, and that is said; defaults of a sandbox are for its other runs."""
+def test_commands_have_no_functions() -> None:
+    """A program knows nothing to call, and that is said; defaults of a sandbox are for its other runs."""
     with pytest.raises(ConfigurationError, match="functions"):
         fastness.run(command=["true"], tier="isolated", functions=FUNCTIONS)
-    with pytest.raises(ConfigurationError, match="functions"):
-        fastness.run(module=b"\0asm", functions=FUNCTIONS)
 
 
 def test_the_policy_digest_tells_of_functions() -> None:

@@ -18,9 +18,9 @@ from typing import Any
 
 from fastness._wasi import compiler
 from fastness.backends import materials as stock
-from fastness.backends import wasm_probe
+from fastness.backends import module_plugin, wasm_probe
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
-from fastness.backends.calling import close_calls, refuse_wasi
+from fastness.backends.calling import close_calls
 from fastness.backends.conversation import converse, layers_of
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.engine_process import EngineLost, EngineProcess
@@ -237,10 +237,13 @@ class WasmBackend(Backend):
         _check(request, calls)
         began = time.monotonic()
         if calls is not None:
+            module = request.runtime == "wasi"
+            if module:
+                request = module_plugin.told(request if request.plugin is None else module_plugin.asked(request))
             # What a call has done is not done again on another module.
             report = await self._run_once(request, staged, sink, "full", began, calls)
             assert report is not None
-            return report
+            return module_plugin.answered(report) if module and request.plugin is not None else report
         report = await self._run_once(request, staged, sink, "any", began)
         if report is None:
             report = await self._run_once(request, staged, sink, "full", began)
@@ -356,7 +359,6 @@ def _lost(lost: EngineLost) -> Report:
 
 def _check(request: RunRequest, calls: Calls | None = None) -> None:
     """Refuse what only other tiers can do, or no tier.  Raises ConfigurationError."""
-    refuse_wasi(request, calls)
     if request.plugin is not None and calls is None:
         raise ConfigurationError("plugin", request.plugin.module, "a run with calls: a plugin's methods get a ctx")
     if request.packages:
