@@ -11,6 +11,7 @@ import pytest
 import fastness
 import fastness.testing
 from fastness.attack import registry as registry_of_attacks
+from fastness.attack.model import Rule
 from fastness.backends import registry
 from fastness.bench import native
 from fastness.cli import exits
@@ -148,7 +149,7 @@ def test_every_guarantee_of_a_served_tier_has_a_boundary_and_an_attack() -> None
     promised = {guarantee.value for tier in registry.SERVED for guarantee in tier.guarantees}
     for page in ("boundaries.md", "attacks.md"):
         cells = re.findall(r"^\| ([A-Z_]+) \|", (folder / page).read_text("utf-8"), re.MULTILINE)
-        assert set(cells) <= {guarantee.value for guarantee in Guarantee}
+        assert set(cells) <= {promise.value for promise in (*Guarantee, *Rule)}
         assert promised <= set(cells), page
 
 

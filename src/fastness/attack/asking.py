@@ -278,9 +278,9 @@ def channel(arena: Arena) -> int:
     return 1002 if arena.tier == "wasm" else 3
 
 
-def program(arena: Arena, code: str) -> str:
+def program(arena: Arena, code: str, **facts: Any) -> str:
     """A guest's program that can ask by hand."""
-    return arena.python(_GUEST + code, CHANNEL=channel(arena))
+    return arena.python(_GUEST + code, CHANNEL=channel(arena), **facts)
 
 
 def ask(arena: Arena, code: str, *, owner: str = "mine", **options: Any) -> tuple[RunResult, Desk]:

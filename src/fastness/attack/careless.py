@@ -148,7 +148,7 @@ class _Net:
         if CREDENTIAL:
             lines.append(f'Authorization: Bearer {CREDENTIAL}')
         with socket.create_connection((address, port), timeout=1) as link:
-            link.sendall(('\r\n'.join(lines) + '\r\n\r\n').encode('latin-1'))
+            link.sendall(('\r\n'.join(lines) + '\r\n\r\n').encode())
             data = b''
             while part := link.recv(1 << 20):
                 data += part
