@@ -55,7 +55,7 @@ class Adapters(Mapping[str, Adapter]):
         self._given[KIND] = Functions(functions or {})
         more = {kind: one.spec for kind, one in self._given.items() if kind not in registry.BUILT_IN}
         self.specs: Mapping[str, Spec] = registry.specs(more)
-        self.boxes = Boxes()
+        self._boxes = Boxes()
         self._lock = threading.Lock()
         self._made: dict[str, Adapter] = {}
         self._folders: dict[tuple[str, str], str] = {}
@@ -98,7 +98,7 @@ class Adapters(Mapping[str, Adapter]):
     def _process(self) -> Adapter:
         from fastness.capabilities.process import Process
 
-        return Process(self.boxes.run)
+        return Process(self._boxes.run)
 
     def _storage(self) -> Adapter:
         from fastness.capabilities.storage import Storage
@@ -112,6 +112,11 @@ class Adapters(Mapping[str, Adapter]):
         if found is None or not os.path.isdir(found):
             found = self._folders[whose] = home.folder("data", "files", context.plugin, owner_word(context.owner))
         return found
+
+    def check_process(self, tier: str) -> None:
+        """Prove that programs can run in this tier.  Raises TierUnavailable."""
+        if "process" not in self._given:
+            self._boxes.check(tier)
 
     # ends
 
@@ -140,7 +145,7 @@ class Adapters(Mapping[str, Adapter]):
         for adapter in made:
             with contextlib.suppress(TimeoutError):
                 portal.wait(adapter.aclose(), _CLOSE_S)
-        self.boxes.close()
+        self._boxes.close()
 
 
 async def _awaited(work: Any) -> Any:

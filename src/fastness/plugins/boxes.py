@@ -80,7 +80,10 @@ class Boxes:
         """Prove that programs can run in this tier here, now and not at their first call.  Raises TierUnavailable."""
         if portal.inside():
             raise TierUnavailable(tier, reason="it cannot be proven from within the broker's own loop")
-        portal.wait(self._prove(tier), _PROBE_S)
+        try:
+            portal.wait(self._prove(tier), _PROBE_S)
+        except TimeoutError:
+            raise TierUnavailable(tier, reason=f"it was not proven within {_PROBE_S:g} s") from None
 
     async def _prove(self, tier: str) -> None:
         await self._ready().plan(tier, "command")

@@ -69,11 +69,11 @@ def check_timeout(limits: Limits, timeout: object) -> Limits:
 
 
 def request_of(
+    method: str,
+    arguments: dict[str, Any],
     manifest: Manifest,
     package: Package,
     policy: Policy,
-    method: str,
-    arguments: dict[str, Any],
     *,
     tenant: str,
     limits: Limits,
