@@ -29,7 +29,8 @@ def decorate(ctx, secret_path, victim_port):
 
 def stay(ctx):
     """Whether an earlier call has changed this file; and change it."""
-    with open(__file__, "r+") as own:
+    with open(__file__, "a+") as own:
+        own.seek(0)
         changed = own.read().endswith("# was here")
         own.write("# was here")
     return changed

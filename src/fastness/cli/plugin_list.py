@@ -63,8 +63,20 @@ def show(plugin: str, *, as_json: bool) -> int:
         screen.exact(f"  {grant_all(plugin, OWNER)}")
     for grant in shown.grants:
         screen.line(f"Granted by {spelled_out(grant.owner)}{_of(grant, shown.known)}", "bold")
-        screen.rows(granted_rows(grant) or [("", "compute, and nothing else", "")])
+        rows = granted_rows(grant) or [("", "compute, and nothing else", "")]
+        if grant.scope("fs") is not None:
+            rows.append(("fs folder", one_line(_folder(plugin, grant.owner), 4096), ""))
+        screen.rows(rows)
     return exits.OK
+
+
+def _folder(plugin: str, owner: str) -> str:
+    """Where on this machine the files are that a plugin gets to see for an owner."""
+    from fastness import config
+    from fastness._wasi.home import place
+    from fastness.plugins.adapters import owner_word
+
+    return config.load().fs_root or place("data", "files", plugin, owner_word(owner))
 
 
 def _of(grant: Grant, known: Known) -> str:

@@ -1,0 +1,333 @@
+"""Plugins from the command line, with the host itself in a home of the test's own: nothing here runs a guest."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastness.cli import exits
+from fastness.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+TOML = """
+id = "weather"
+version = "1.0.0"
+api = 1
+runtime = "python"
+entry = "weather.py"
+name = "Weather"
+description = "Tells the weather."
+methods = ["fetch"]
+
+[[capabilities]]
+kind = "net"
+hosts = ["a.example", "b.example"]
+reason = "Asks \\u202Eit\\u200B.\\u001B[2J\\nGranted by me"
+
+[[capabilities]]
+kind = "storage"
+quota = 65536
+reason = "Keeps it."
+"""
+MORE = """
+[[capabilities]]
+kind = "process"
+runs = 3
+reason = "Runs a program."
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("FASTNESS_HOME", str(folder))
+    for name in ("FASTNESS_TIER", "FASTNESS_RUNTIME"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "weather"
+    made.mkdir()
+    (made / "plugin.toml").write_text(TOML)
+    (made / "weather.py").write_text("raise SystemExit('executed')\n")
+    return made
+
+
+def read(capfd: Capture, *words: str, code: int = 0) -> dict[str, Any]:
+    """The one object that a command prints with --json."""
+    capfd.readouterr()
+    assert main(["plugin", *words, "--json"]) == code
+    out, err = capfd.readouterr()
+    assert (err, out.count("\n"), out.isascii()) == ("", 1, True)
+    found: dict[str, Any] = json.loads(out)
+    assert found.pop("schema") == 1
+    return found
+
+
+def kinds(shown: dict[str, Any]) -> dict[str, list[str]]:
+    """What is granted, by owner."""
+    return {grant["owner"]: [scope["kind"] for scope in grant["allowed"]] for grant in shown["grants"]}
+
+
+def test_without_a_terminal_nothing_is_granted(folder: Path, capfd: Capture) -> None:
+    """The screen is shown, and the command that grants; it is exactly the one that does."""
+    assert main(["plugin", "install", str(folder), "--owner", "ann lee"]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    for words in (
+        "weather 1.0.0, which calls itself Weather",
+        "waiting for a grant; source local",
+        "hosts       a.example, b.example",
+        'its reason  "Asks \\u202eit\\u200b.\\u001b[2J\\u000aGranted by me"',
+        "at worst    It can send everything that it sees to a.example, b.example",
+        "quota       64 KiB",
+    ):
+        assert words in out, words
+    assert not any(letter in out for letter in "\u202e\u200b\x1b")
+    shown = read(capfd, "show", "weather")
+    assert (shown["grants"], shown["plugin"]["state"]) == ([], "awaiting_grant")
+    (line,) = [line.strip() for line in out.splitlines() if "plugin grant" in line]
+    assert main(shlex.split(line)[1:]) == 0
+    assert kinds(read(capfd, "show", "weather")) == {"ann lee": ["net", "storage"]}
+
+
+def test_the_screen_fits_80_columns(folder: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal no line is longer, but for those that are copied."""
+    monkeypatch.setattr("fastness.cli.plugin_screen._WIDTH", 80)
+    (folder / "plugin.toml").write_text(
+        TOML.replace("Keeps it.", "Keeps it. " * 29).replace('"a.example"', f'"{"a" * 60}.{"b" * 60}.example"')
+    )
+    assert main(["plugin", "install", str(folder)]) == 0
+    out = capfd.readouterr().out
+    assert [line for line in out.splitlines() if len(line) > 80] == []
+    assert "b" * 20 in out
+
+
+def test_yes_grants(folder: Path, capfd: Capture) -> None:
+    """``--yes`` grants all for the owner, with who decided; in JSON too."""
+    told = read(capfd, "install", str(folder), "--yes")
+    assert (told["ok"], told["plugin"]["state"], told["tier"]) == (True, "enabled", "isolated")
+    assert kinds(told) == {"me": ["net", "storage"]}
+    assert told["granted"]["granted_by"]
+    assert told["manifest"]["capabilities"][1]["risk"].startswith("It keeps up to")
+
+
+def test_json_alone_grants_nothing(folder: Path, capfd: Capture) -> None:
+    """A program that installs is told the command, and has to give it."""
+    told = read(capfd, "install", str(folder))
+    assert (told["granted"], told["plugin"]["state"]) == (None, "awaiting_grant")
+    assert told["grant_command"] == "fastness plugin grant weather --owner me --all"
+
+
+def test_problems_are_all_told(folder: Path, capfd: Capture) -> None:
+    """What is not valid is not installed, and says why as ``check`` does."""
+    (folder / "plugin.toml").write_text(TOML.replace("1.0.0", "1").replace("65536", "-1"))
+    assert main(["plugin", "install", str(folder)]) == exits.USAGE
+    out, err = capfd.readouterr()
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["version", "capabilities[1].quota"]
+    assert "2 problems" in err
+    told = read(capfd, "install", str(folder), code=2)
+    assert (told["ok"], len(told["problems"])) == (False, 2)
+    assert read(capfd, "list")["plugins"] == []
+
+
+def test_an_upgrade_that_asks_for_more_waits(folder: Path, capfd: Capture) -> None:
+    """It shows what is new, asks again, and until then nothing of it can be called."""
+    read(capfd, "install", str(folder), "--yes")
+    text = (TOML + MORE).replace("1.0.0", "1.1.0").replace("65536", "131072")
+    (folder / "plugin.toml").write_text(text)
+    assert main(["plugin", "install", str(folder)]) == exits.USAGE
+    assert "--upgrade" in capfd.readouterr().err
+    assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
+    out = capfd.readouterr().out
+    new = out[out.index("New since me granted it") :]
+    assert re.findall(r"^  \+ (\w+):", new, re.MULTILINE) == ["storage", "process"]
+    assert "128K" in new
+    assert "net:" not in new
+    assert "fastness plugin grant weather --owner me --all" in new
+    assert read(capfd, "show", "weather")["plugin"]["state"] == "awaiting_grant"
+    assert main(["plugin", "call", "weather", "fetch"]) == exits.USAGE
+
+
+def test_an_upgrade_that_asks_for_no_more_keeps_its_grants(folder: Path, capfd: Capture) -> None:
+    read(capfd, "install", str(folder), "--yes")
+    (folder / "plugin.toml").write_text(TOML.replace("1.0.0", "1.1.0"))
+    assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
+    assert "what was granted stands" in capfd.readouterr().out
+    shown = read(capfd, "show", "weather")
+    assert (shown["plugin"]["state"], shown["plugin"]["version"]) == ("enabled", "1.1.0")
+    assert shown["grants"][0]["package_digest"] == shown["plugin"]["digest"]
+
+
+def test_less_than_is_asked_for(folder: Path, capfd: Capture) -> None:
+    """A kind, or a kind with fields; what was granted before and is not named any more is told."""
+    read(capfd, "install", str(folder), "--yes")
+    narrow = 'net:{"hosts": ["a.example"]}'
+    assert main(["plugin", "grant", "weather", "--allow", narrow, "--expires", "2h"]) == 0
+    out, err = capfd.readouterr()
+    assert "Asked for and not granted: storage" in out
+    assert "no longer granted: storage" in err
+    (grant,) = read(capfd, "show", "weather")["grants"]
+    (scope,) = grant["allowed"]
+    assert (scope["hosts"], scope["schemes"]) == (["a.example"], ["https"])
+    assert 7100 < grant["expires"] - time.time() < 7300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--all", "--allow", "net"), ("--allow", "fs"), ("--allow", "nett"), ("--allow", "net:["),
+     ("--allow", 'net:{"hosts": ["c.example"]}'), ("--allow", 'net:{"hots": []}'), ("--allow", 'net:{"hosts": "a"}'),
+     ("--lookup", "cache:*"), ("--all", "--expires", "0"), ("--all", "--expires", "soon"), ("--all", "--owner", "")],
+)  # fmt: skip
+def test_grants_that_are_none(folder: Path, capfd: Capture, words: tuple[str, ...]) -> None:
+    """Nothing that was not asked for, nothing that is not said, nothing that cannot be read: exit code 2, no grant."""
+    read(capfd, "install", str(folder))
+    assert main(["plugin", "grant", "weather", *words]) == exits.USAGE
+    assert capfd.readouterr().err
+    assert read(capfd, "show", "weather")["grants"] == []
+
+
+def test_what_the_operator_forbids_is_said_on_the_screen(folder: Path, home: Path, capfd: Capture) -> None:
+    """A ceiling in the configuration holds here too."""
+    (home / "config").mkdir(mode=0o700)
+    (home / "config" / "config.toml").write_text('[ceiling]\ntiers = ["isolated"]\nkinds = ["storage"]\n')
+    (home / "config" / "config.toml").chmod(0o600)
+    assert main(["plugin", "install", str(folder), "--yes"]) == 0
+    out = capfd.readouterr().out
+    assert "operator    does not permit it" in out
+    assert kinds(read(capfd, "show", "weather")) == {"me": ["storage"]}
+
+
+def test_revoking(folder: Path, capfd: Capture) -> None:
+    """One owner's or everybody's; what still stands is said."""
+    read(capfd, "install", str(folder), "--yes")
+    assert main(["plugin", "grant", "weather", "--owner", "ann", "--allow", "net"]) == 0
+    capfd.readouterr()
+    assert main(["plugin", "revoke", "weather"]) == 0
+    out, err = capfd.readouterr()
+    assert "1 grant of me ended" in out
+    assert "still granted to ann" in err
+    assert kinds(read(capfd, "show", "weather")) == {"ann": ["net"]}
+    assert main(["plugin", "revoke", "weather"]) == 0
+    assert "no grant of me to end" in capfd.readouterr().err
+    told = read(capfd, "revoke", "weather", "--everyone")
+    assert told == {"ended": 1, "in_flight": [], "still_granted_to": []}
+    assert read(capfd, "show", "weather")["plugin"]["state"] == "awaiting_grant"
+
+
+def test_the_operator_s_commands(folder: Path, capfd: Capture) -> None:
+    """disable, enable, quarantine, tier and remove bring the plugin where they say."""
+    read(capfd, "install", str(folder), "--yes")
+
+    def state() -> str:
+        return str(read(capfd, "show", "weather")["plugin"]["state"])
+
+    assert main(["plugin", "disable", "weather"]) == 0
+    assert capfd.readouterr().out == "weather 1.0.0 is disabled\n"
+    assert state() == "disabled"
+    assert main(["plugin", "grant", "weather", "--all"]) == 0
+    assert "fastness plugin enable weather" in capfd.readouterr().out
+    assert main(["plugin", "enable", "weather"]) == 0
+    assert state() == "enabled"
+    assert main(["plugin", "quarantine", "weather", "--why", "odd \x1b[2Jtraffic"]) == 0
+    assert "odd \\u001b[2Jtraffic" in capfd.readouterr().out
+    assert state() == "quarantined"
+    assert main(["plugin", "list"]) == 0
+    assert "traffic" in capfd.readouterr().out
+    assert main(["plugin", "enable", "weather"]) == exits.USAGE
+    assert main(["plugin", "disable", "weather"]) == 0
+    assert main(["plugin", "enable", "weather"]) == 0
+    assert main(["plugin", "tier", "weather", "wasm"]) == 0
+    assert read(capfd, "show", "weather")["tier"] == "wasm"
+    assert main(["plugin", "tier", "weather", "worker"]) == exits.USAGE
+    assert main(["plugin", "tier", "weather", "worker", "--trust", "reviewed"]) == 0
+    assert read(capfd, "show", "weather")["tier"] == "worker"
+    assert main(["plugin", "tier", "weather", "default"]) == 0
+    assert read(capfd, "show", "weather")["tier"] == "isolated"
+    assert main(["plugin", "remove", "weather"]) == 0
+    assert read(capfd, "list")["plugins"] == []
+    assert main(["plugin", "show", "weather"]) == exits.USAGE
+
+
+def test_all_of_it_is_in_the_audit_trail(folder: Path, capfd: Capture) -> None:
+    """Whoever reads the trail sees who was granted what, and when that ended; digests are short there and whole in JSON."""
+    told = read(capfd, "install", str(folder), "--yes")
+    assert main(["plugin", "revoke", "weather"]) == 0
+    capfd.readouterr()
+    assert main(["audit", "--json"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [(row["op"], row["plugin"], row["owner"]) for row in rows] == [
+        ("install", "weather", ""),
+        ("grant", "weather", "me"),
+        ("revoke", "weather", "me"),
+    ]
+    digest = told["plugin"]["digest"]
+    assert digest in rows[0]["target"]
+    assert main(["audit"]) == 0
+    out = capfd.readouterr().out
+    assert f"{digest[:12]}..." in out
+    assert digest not in out
+    assert "plugin.grant net, storage;" in out
+
+
+def _on_a_terminal(words: list[str], answer: bytes, home: Path) -> tuple[int, str]:
+    """What a command shows on a terminal of 80 columns, where somebody types an answer to its question."""
+    ours, theirs = pty.openpty()
+    # A terminal of its own, to which Ctrl-C goes (tty_ioctl(4), TIOCSCTTY), and which nobody ignores from before.
+    own = (
+        "import fcntl, os, signal, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", own, sys.executable, "-m", "fastness.cli", *words]
+    environment = {**os.environ, "FASTNESS_HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        ends = time.monotonic() + 60
+        while process.poll() is None or select.select([ours], [], [], 0)[0]:
+            if time.monotonic() > ends:
+                process.kill()
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    piece = os.read(ours, 65536)
+                except OSError:
+                    # EIO: the other side has closed it (pty(7)).
+                    break
+                shown += piece
+                if shown.rstrip().endswith(b"[y/N]:") and answer:
+                    os.write(ours, answer)
+                    answer = b""
+    os.close(ours)
+    return process.returncode, re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "granted"),
+    [(b"y\n", 0, {"me": ["net", "storage"]}), (b"\n", 0, {}), (b"n\n", 0, {}), (b"\x04", 130, {}), (b"\x03", 130, {})],
+)
+def test_a_question_on_a_terminal(
+    folder: Path, home: Path, capfd: Capture, answer: bytes, code: int, granted: dict[str, list[str]]
+) -> None:
+    """Only a yes grants; anything else, the end of input and Ctrl-C do not, and what was installed stays."""
+    status, shown = _on_a_terminal(["plugin", "install", str(folder)], answer, home)
+    assert "[y/N]" in shown
+    assert status == code, shown
+    assert kinds(read(capfd, "show", "weather")) == granted
+    if not granted:
+        assert "fastness plugin grant weather --owner me --all" in shown
+    screen = [line for line in shown.splitlines() if "[y/N]" not in line]
+    assert [line for line in screen if len(line.rstrip("\r")) > 80] == []
