@@ -173,12 +173,17 @@ def plugin_quarantine(plugin: str, why: str, as_json: bool) -> int:
 
 @plugin.command("remove", context_settings=_CONTEXT)
 @click.argument("plugin", metavar="PLUGIN")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @_json
-def plugin_remove(plugin: str, as_json: bool) -> int:
-    """End a plugin and every grant of it."""
+def plugin_remove(plugin: str, yes: bool, as_json: bool) -> int:
+    """
+    End a plugin, every grant of it, and all that it kept in storage and in folders of its own.
+
+    At a terminal it asks first.  A plugin of the same id that is installed later inherits nothing.
+    """
     from fastness.cli.plugin_state import remove as body
 
-    return body(plugin, as_json=as_json)
+    return body(plugin, yes=yes, as_json=as_json)
 
 
 @plugin.command("tier", context_settings=_CONTEXT)

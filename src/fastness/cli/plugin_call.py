@@ -50,6 +50,9 @@ def call(
         def on_event(name: str, data: Any) -> None:
             if name in ("stdout", "stderr") and not as_json:
                 output.write(name, data)
+            elif name == "log" and not as_json:
+                # By write() as the output is, so that lines come in the order in which they were made.
+                output.write("stderr", f"{data['level']}: {data['text']}\n".encode("utf-8", "replace"))
             elif name == "progress":
                 building(data)
 

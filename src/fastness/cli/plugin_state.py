@@ -4,6 +4,7 @@ What an operator does with an installed plugin: ``enable``, ``disable``, ``quara
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,9 +37,17 @@ def quarantine(plugin: str, *, why: str, as_json: bool) -> int:
         return _told(host.quarantine(plugin, why), as_json=as_json)
 
 
-def remove(plugin: str, *, as_json: bool) -> int:
-    """End it, and every grant of it."""
+def remove(plugin: str, *, yes: bool, as_json: bool) -> int:
+    """End it, every grant of it, and what was kept for it; at a terminal, asked for once more."""
     with plugin_host() as host:
+        if not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+            import click
+
+            known = host.show(plugin).known
+            what = f"Remove {known.id} {known.version}, its grants, and all files and values that it kept?"
+            if not click.confirm(what, default=False, err=True):
+                say(f"{known.id} stays as it is")
+                return exits.OK
         return _told(host.remove(plugin), as_json=as_json)
 
 

@@ -331,3 +331,14 @@ def test_a_question_on_a_terminal(
         assert "fastness plugin grant weather --owner me --all" in shown
     screen = [line for line in shown.splitlines() if "[y/N]" not in line]
     assert [line for line in screen if len(line.rstrip("\r")) > 80] == []
+
+
+def test_removing_asks_first(folder: Path, home: Path, capfd: Capture) -> None:
+    """At a terminal, and no is the default; with --yes, and where nobody can be asked, it does as it is told."""
+    read(capfd, "install", str(folder))
+    status, shown = _on_a_terminal(["plugin", "remove", "weather"], b"\n", home)
+    assert (status, "stays as it is" in shown) == (0, True)
+    assert len(read(capfd, "list")["plugins"]) == 1
+    status, shown = _on_a_terminal(["plugin", "remove", "weather", "--yes"], b"", home)
+    assert (status, "[y/N]" in shown) == (0, False)
+    assert read(capfd, "list")["plugins"] == []
