@@ -59,7 +59,9 @@ def try_plugin(
         "provide": everything if learn else tuple(provides),
         "declare": everything if learn else tuple(declares),
     }
-    times = {} if timeout is None else {f"{phase}_timeout": timeout for phase in ("setup", "start", "stop")}
+    times: dict[str, Any] = (
+        {} if timeout is None else {f"{phase}_timeout": timeout for phase in ("setup", "start", "stop")}
+    )
     limits = None if memory is None else {"memory": size_of("memory", memory, "--memory")}
     plugin = IsolatedPlugin.load(
         path, policy=rules, limits=limits, tier=tier, read_root=read_root, allow_network=network, **times

@@ -160,7 +160,7 @@ class IsolatedPlugin:
             if self._stopped:
                 self._begin()
                 self.sandbox.open()
-            elif self._session is not None:
+            elif self._session is not None and not self._over:
                 raise PluginError(f"plugin {self.id!r} is set up already")
         self._phase("setup", ctx)
 
@@ -212,7 +212,8 @@ class IsolatedPlugin:
             self._end(f"its {phase} could not be run ({type(error).__name__})")
             raise
         self.results[phase] = outcome
-        if not outcome.ok:
+        # The program of a phase ends with whether there is such a function; one that exits says nothing.
+        if not outcome.ok or type(outcome.value) is not bool:
             self._end(f"its {phase} ended as {outcome.outcome.kind.value}")
             raise self._failure(phase, outcome, self.sandbox.denied > denied)
 
@@ -300,7 +301,8 @@ class IsolatedPlugin:
         if kind is OutcomeKind.TIMEOUT:
             return self._timeout(phase)
         detail = outcome.outcome.detail or _last_line(outcome.stderr)
-        text = f"{phase} of plugin {self.id!r} ended as {kind.value}" + (f": {detail[:300]}" if detail else "")
+        how = f"ended as {kind.value}" if not outcome.ok else "ended its process"
+        text = f"{phase} of plugin {self.id!r} {how}" + (f": {detail[:300]}" if detail else "")
         last = next((row for row in reversed(self.audit()) if row.decision == "denied"), None)
         if kind is OutcomeKind.GUEST_ERROR and denied and last is not None:
             return PluginViolation(
