@@ -530,7 +530,8 @@ def test_a_plugin_that_crashes_is_an_error_and_the_host_goes_on(source: str, wor
 
 
 class _Other:
-    manifest = {"id": "other"}
+    def __init__(self) -> None:
+        self.manifest = {"id": "other"}
 
 
 def test_memory_is_128_mib_unless_given(tier: str, load: Load) -> None:

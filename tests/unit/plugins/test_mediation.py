@@ -57,9 +57,8 @@ class Ctx:
 
 
 class Plugin:
-    manifest = {"id": "mine", "version": "1.0.0"}
-
     def __init__(self, **phases: Any) -> None:
+        self.manifest = {"id": "mine", "version": "1.0.0"}
         for phase, function in phases.items():
             setattr(self, phase, function)
 
@@ -384,7 +383,7 @@ def test_a_module_is_a_plugin() -> None:
 
 
 @pytest.mark.parametrize(
-    "plugin", [object(), Plugin.__new__(type("Nameless", (), {"manifest": {"id": ""}})), None, "text"]
+    "plugin", [object(), type("Nameless", (), {"manifest": {"id": ""}})(), None, "text"]
 )
 def test_what_is_no_plugin_is_refused(plugin: Any) -> None:
     with pytest.raises(ConfigurationError, match="manifest"):
@@ -420,7 +419,7 @@ def test_a_setup_that_hangs_is_a_timeout_and_the_plugin_is_dead(home: Path) -> N
 
     plugin = sandbox_plugin(Plugin(setup=setup, start=tries("a")), {"lookup": ["*"], "setup_timeout": 0.05})
     try:
-        with pytest.raises(PluginTimeout, match="longer than its 0.05 s") as caught:
+        with pytest.raises(PluginTimeout, match=r"longer than its 0\.05 s") as caught:
             plugin.setup(ctx)
         assert caught.value.dead
         assert plugin.dead
