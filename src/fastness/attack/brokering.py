@@ -27,7 +27,7 @@ from fastness.capabilities.fs import Fs
 from fastness.capabilities.net import AddressGuard, Allowance, Net, NetScope, Secret
 from fastness.capabilities.storage import Storage
 from fastness.capability import Adapter, Scope
-from fastness.errors import FastnessError
+from fastness.errors import FastnessError, TierUnavailable
 from fastness.grant import kind_of
 from fastness.waiting import drive
 
@@ -297,3 +297,21 @@ def unsent(adapter: Net, body: bytes) -> Net:
     """The adapter, with an answer of ours in the place of every request that passes its checks: nothing is sent."""
     adapter._made = _Unsent(body)  # type: ignore[assignment]  # the part of a client that is used
     return adapter
+
+
+@contextlib.contextmanager
+def programs(arena: Arena) -> Iterator[Broker]:
+    """A broker whose adapter of ``process`` runs programs as the host of plugins does.  Raises Skip without a tier."""
+    from fastness.capabilities.process import Process
+    from fastness.plugins.boxes import Boxes
+
+    boxes = Boxes()
+    try:
+        try:
+            boxes.check("isolated")
+        except TierUnavailable as unavailable:
+            raise Skip(f"no programs: {unavailable}") from None
+        with Broker(arena, more={"process": Process(boxes.run)}) as broker:
+            yield broker
+    finally:
+        boxes.close()

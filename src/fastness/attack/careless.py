@@ -192,7 +192,14 @@ class _Process:
         return {'outcome': 'ok', 'exit_code': ran.returncode, 'stdout': ran.stdout, 'stderr': ran.stderr, 'files': {}}
 
 class _Host:
-    pass
+    def secret(self):
+        return SECRET
+
+    def pay(self, amount, to):
+        print('GOT', type(amount).__name__, type(to).__name__, flush=True)
+
+    def look(self, name):
+        raise LookupError(f'{name} is not in {SECRET}')
 
 class _Ctx:
     fs, storage, net, process, host = _Fs(), _Storage(), _Net(), _Process(), _Host()
