@@ -102,8 +102,9 @@ def denial_table(denials: tuple[Denial, ...], dropped: int = 0) -> Any:
     made = table("operation", "target", "why", "by", "times", wrap=("target",))
     for row in denials:
         by = "guest (claimed)" if row.claimed else row.layer
+        operation = f"{row.capability}.{row.operation}" if row.layer == "broker" else row.operation
         made.add_row(
-            one_line(row.operation, 40),
+            one_line(operation, 40),
             one_line(row.target),
             row.code.value,
             one_line(by, 40),

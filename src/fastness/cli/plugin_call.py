@@ -16,6 +16,7 @@ from fastness.cli.plugin_host import command, grant_all, grant_command, known_sp
 from fastness.cli.progress import BuildProgress
 from fastness.cli.visible import one_line, visible
 from fastness.errors import ConfigurationError, GrantError, PolicyError
+from fastness.runs import DenialCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 #: Bytes of ``--args -``, from standard input.
 _ARGUMENTS_CAP = 16 << 20
+#: Refusals of what the policy does not list, and those that a wider one may lift.
+_SCOPE = frozenset({DenialCode.NOT_GRANTED, DenialCode.READ_ONLY, DenialCode.HOST, DenialCode.REDIRECT})
+_MORE = _SCOPE | {DenialCode.QUOTA, DenialCode.TOO_LARGE}
 #: Characters of a value that stays on one line.
 _LINE = 100
 
@@ -61,7 +65,7 @@ def call(
         except (GrantError, PolicyError) as error:
             if error.field not in ("grant", "plugin"):
                 raise
-            err(f"nothing ran: {one_line(str(error.value))}")
+            err(f"nothing ran: {_why(host.show(plugin), owner) or one_line(str(error.value))}")
             err("what it asks for, and why, and then the command that grants all of it:")
             detail(command("show", plugin))
             detail(grant_all(plugin, owner))
@@ -87,6 +91,16 @@ def call(
     if not result.ok:
         err(outcome_line(result))
     return exits.of_outcome(result.outcome.kind)
+
+
+def _why(shown: Shown, owner: str) -> str:
+    """Why an owner's grant does not do, or nothing where it is not for that."""
+    found = next((one for one in shown.grants if one.owner == owner), None)
+    if found is None:
+        return f"the owner {one_line(owner)} has granted {shown.id} nothing"
+    if found.package_digest != shown.known.digest:
+        return f"what the owner {one_line(owner)} granted was for other files than those of {shown.known.version}"
+    return "" if standing([found], owner, shown.known.digest) else f"the grant of the owner {one_line(owner)} has ended"
 
 
 def arguments(pairs: Iterable[str], text: str | None) -> dict[str, Any]:
@@ -142,7 +156,8 @@ def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[
     shown = host.show(plugin)
     grant = standing(shown.grants, owner, shown.known.digest)
     missing = _missing(shown, grant, host.ceiling, known)
-    refused = {row.capability for row in result.denials if not row.claimed}
+    refused = {row.capability for row in result.denials if not row.claimed and row.code in _MORE}
+    asked_for = {row.capability for row in result.denials if not row.claimed and row.code in _SCOPE}
     if not result.ok:
         # A capability that was not granted is absent, and whoever does not look for that fails there.
         refused |= {kind for kind in missing if grant is None or grant.scope(kind) is None}
@@ -151,7 +166,7 @@ def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[
     if wanted:
         line = grant_command(shown.manifest, grant, owner, wanted, known)
         hints.append((f"it asks for more of {', '.join(wanted)} than {one_line(owner)} granted; to grant it:", line))
-    beyond = sorted(one.kind for one in shown.wants if one.kind in refused and one.kind not in missing)
+    beyond = sorted(one.kind for one in shown.wants if one.kind in asked_for and one.kind not in missing)
     if beyond:
         words = f"all that it asks of {', '.join(beyond)}, and the operator permits, is granted"
         hints.append((f"{words}: what was refused is beyond that, and no grant gives it", ""))

@@ -99,7 +99,7 @@ def _scope(text: str, manifest: Manifest, specs: Any) -> Scope | str:
 
 def grant_screen(screen: Screen, manifest: Manifest, made: Grant, state: str) -> None:
     """What a new grant allows, and what of the plugin's wishes it does not."""
-    screen.line(f"{manifest.id} {manifest.version} may do this for {spelled_out(made.owner)}", "bold")
+    screen.line(f"{manifest.id} {manifest.version} may do this for the owner {spelled_out(made.owner)}", "bold")
     screen.rows(granted_rows(made) or [("", "compute, and nothing else", "")])
     left = [one.kind for one in manifest.capabilities if made.scope(one.kind) is None]
     if left:
@@ -137,7 +137,7 @@ def revoke(plugin: str, *, owner: str, everyone: bool, as_json: bool) -> int:
         running = [msgspec.to_builtins(one) for one in ended.in_flight]
         write_json({"ended": ended.ended, "in_flight": running, "still_granted_to": owners})
         return exits.OK
-    whose = "everybody" if everyone else one_line(owner)
+    whose = "everybody" if everyone else f"the owner {one_line(owner)}"
     if ended.ended:
         Screen().line(f"{plugin}: {ended.ended} grant{'s' if ended.ended != 1 else ''} of {whose} ended")
     else:

@@ -53,7 +53,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
         screen.line()
         for whose, new in shown.new.items():
             if new:
-                screen.line(f"New since {spelled_out(whose)} granted it", "bold")
+                screen.line(f"New since the owner {spelled_out(whose)} granted it", "bold")
             for words in new:
                 screen.line(f"+ {spelled_out(words)}", "yellow", indent=2)
             if new:
@@ -84,7 +84,9 @@ def _ask(plugin: str, owner: str, asks: bool) -> tuple[bool, int]:
 
     what = "all of this" if asks else "to be called, and nothing else,"
     try:
-        agreed: Any = click.confirm(f"Grant {plugin} {what} for {spelled_out(owner)}?", default=False, err=True)
+        agreed: Any = click.confirm(
+            f"Grant {plugin} {what} for the owner {spelled_out(owner)}?", default=False, err=True
+        )
     except click.Abort:
         err("")
         return False, exits.CANCELLED

@@ -62,7 +62,7 @@ def show(plugin: str, *, as_json: bool) -> int:
         screen.line("Nobody has granted it anything. To grant all that it asks:", "bold")
         screen.exact(f"  {grant_all(plugin, OWNER)}")
     for grant in shown.grants:
-        screen.line(f"Granted by {spelled_out(grant.owner)}{_of(grant, shown.known)}", "bold")
+        screen.line(f"Granted by the owner {spelled_out(grant.owner)}{_of(grant, shown.known)}", "bold")
         rows = granted_rows(grant) or [("", "compute, and nothing else", "")]
         if grant.scope("fs") is not None:
             rows.append(("fs folder", one_line(_folder(plugin, grant.owner), 4096), ""))

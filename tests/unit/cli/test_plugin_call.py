@@ -204,11 +204,17 @@ def test_a_refusal_beyond_the_grant_but_within_the_wish(host: Host, capfd: Captu
 def test_a_refusal_that_no_grant_lifts(host: Host, capfd: Capture) -> None:
     """Where all that is asked for is granted, no command would help, and none is printed; the same for what is not asked."""
     host.grants = (grant(NET, STORAGE, lookups=("cache:*",)),)
-    host.result = ended(denials=(refused("net", DenialCode.ADDRESS), refused("process", DenialCode.NOT_GRANTED)))
+    host.result = ended(denials=(refused("net", DenialCode.HOST), refused("process", DenialCode.NOT_GRANTED)))
     assert main(["plugin", "call", "weather", "fetch"]) == 0
     err = capfd.readouterr().err
     assert told(err) == []
     assert "beyond that" in err
+    # What is refused under every grant is no matter of grants.
+    host.grants = (grant(NetScope(hosts=("a.example",)), STORAGE),)
+    host.result = ended(denials=(refused("net", DenialCode.ADDRESS), refused("storage", DenialCode.ABSENT)))
+    assert main(["plugin", "call", "weather", "fetch"]) == 0
+    err = capfd.readouterr().err
+    assert (told(err), "beyond" in err, "net.request" in err) == ([], False, True)
 
 
 def test_what_a_guest_claims_grants_nothing(host: Host, capfd: Capture) -> None:

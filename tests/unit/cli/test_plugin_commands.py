@@ -154,7 +154,7 @@ def test_an_upgrade_that_asks_for_more_waits(folder: Path, capfd: Capture) -> No
     assert "--upgrade" in capfd.readouterr().err
     assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
     out = capfd.readouterr().out
-    new = out[out.index("New since me granted it") :]
+    new = out[out.index("New since the owner me granted it") :]
     assert re.findall(r"^  \+ (\w+):", new, re.MULTILINE) == ["storage", "process"]
     assert "128K" in new
     assert "net:" not in new
@@ -219,11 +219,11 @@ def test_revoking(folder: Path, capfd: Capture) -> None:
     capfd.readouterr()
     assert main(["plugin", "revoke", "weather"]) == 0
     out, err = capfd.readouterr()
-    assert "1 grant of me ended" in out
+    assert "1 grant of the owner me ended" in out
     assert "still granted to ann" in err
     assert kinds(read(capfd, "show", "weather")) == {"ann": ["net"]}
     assert main(["plugin", "revoke", "weather"]) == 0
-    assert "no grant of me to end" in capfd.readouterr().err
+    assert "no grant of the owner me to end" in capfd.readouterr().err
     told = read(capfd, "revoke", "weather", "--everyone")
     assert told == {"ended": 1, "in_flight": [], "still_granted_to": []}
     assert read(capfd, "show", "weather")["plugin"]["state"] == "awaiting_grant"
