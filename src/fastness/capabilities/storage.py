@@ -168,6 +168,17 @@ class Storage:
         """Close the database; another call opens it again."""
         self._database.close()
 
+    async def forget(self, plugin: str) -> None:
+        """Delete all that was kept for a plugin, of every owner.  Raises AdapterError where it cannot be."""
+
+        def work() -> None:
+            with self._database.writing() as connection:
+                connection.execute("DELETE FROM items WHERE plugin=?", (plugin,))
+                connection.execute("DELETE FROM used WHERE plugin=?", (plugin,))
+
+        ends = time.monotonic() + _PATIENCE_S
+        await self._when_free(CallContext(plugin=plugin, owner="", run="", scope=None, deadline=ends), work)
+
     async def _when_free(self, context: CallContext, work: Any) -> Any:
         """
         The result of ``work``, which is one transaction, as soon as no other process is in its way.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import os
 import shutil
 import threading
@@ -121,16 +120,18 @@ class Adapters(Mapping[str, Adapter]):
     # ends
 
     def forget(self, plugin: str) -> None:
-        """Delete what was kept for a plugin that is removed: another one of its name inherits nothing."""
-        for kind in self:
-            if kind in ("fs", KIND) and kind not in self._given:
-                continue
-            # One of another kind keeps what it keeps where only it knows.
-            forget = getattr(self._given.get(kind) or (self[kind] if kind == "storage" else None), "forget", None)
+        """
+        Delete what was kept for a plugin that is no more: another one of its name inherits nothing.
+
+        An adapter that keeps something has a coroutine ``forget(plugin)``; one of the caller's may have.
+        """
+        keeping = dict(self._given)
+        if "storage" not in keeping and os.path.lexists(home.place("data", "storage.db")):
+            keeping["storage"] = self["storage"]
+        for adapter in keeping.values():
+            forget = getattr(adapter, "forget", None)
             if forget is not None:
-                done = forget(plugin)
-                if inspect.isawaitable(done):
-                    portal.wait(_awaited(done), _CLOSE_S)
+                portal.wait(forget(plugin), _CLOSE_S)
         folder = home.place("data", "files", plugin)
         if os.path.lexists(folder):
             # Of links only the links go.
@@ -146,7 +147,3 @@ class Adapters(Mapping[str, Adapter]):
             with contextlib.suppress(TimeoutError):
                 portal.wait(adapter.aclose(), _CLOSE_S)
         self._boxes.close()
-
-
-async def _awaited(work: Any) -> Any:
-    return await work

@@ -91,8 +91,7 @@ class Core:
         try:
             return standing, self._policy(standing, owner)
         except ConfigurationError as error:
-            code = "expired" if isinstance(error, PolicyError) and error.field == "grant" else "not_granted"
-            self.events.refused("invoke", plugin, owner, what, code)
+            self.events.refused("invoke", plugin, owner, what, _code(standing, error))
             raise
 
     def _policy(self, standing: Standing, owner: str) -> Policy:
@@ -180,6 +179,15 @@ class Core:
         """Close what was opened.  Idempotent."""
         self.adapters.close()
         self.store.close()
+
+
+def _code(standing: Standing, error: ConfigurationError) -> str:
+    """Why nothing may run, in a word for the record."""
+    if standing.known.state in (State.DISABLED, State.QUARANTINED):
+        return standing.known.state.value
+    if isinstance(error, PolicyError):
+        return "expired" if error.field == "grant" else "not_permitted"
+    return "not_granted"
 
 
 def _host_tier(named: str | None) -> str | None:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from fastness import policy
-from fastness.errors import PolicyError
+from fastness.errors import BackendError, CapabilityError, PolicyError
 from fastness.grant import Grant, kind_of
 from fastness.manifest import Manifest
 from fastness.plugins import installed, package, rows
 from fastness.plugins.core import Core, check_source
 from fastness.plugins.granting import make_grant
 from fastness.plugins.shown import Shown, shown
-from fastness.plugins.states import Known
+from fastness.plugins.states import Known, State
 
 __all__ = ["Decisions"]
 
@@ -48,6 +48,10 @@ class Decisions:
         target = f"{manifest.version} {found.digest} {origin.value}"
         with core.events.before("upgrade" if upgrade else "install", manifest.id, target=target):
             installed.install(found)
+            before = core.store.plugin(manifest.id)
+            if before is None or before.state is State.REMOVED:
+                # Whoever removed the last of this id may not have come to the end of it.
+                core.adapters.forget(manifest.id)
             core.store.install(manifest, found.digest, origin, upgrade=upgrade)
         core.opened.forget(found.digest)
         if upgrade:
@@ -116,7 +120,11 @@ class Decisions:
         core.events.after("remove", plugin, target=f"{known.version} {known.digest}")
         if all(one.digest != known.digest for one in core.store.plugins()):
             installed.remove(known.digest)
-        core.adapters.forget(plugin)
+        try:
+            core.adapters.forget(plugin)
+        except (CapabilityError, TimeoutError) as error:
+            fix = "a plugin of this id that is installed later does not get it: it is tried again before"
+            raise BackendError(f"deleting what {plugin} kept", error, fix) from error
         self._prune()
         return gone
 
