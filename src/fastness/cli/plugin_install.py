@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import err
 from fastness.cli.plugin_check import refuse
 from fastness.cli.plugin_grant import grant_screen
 from fastness.cli.plugin_host import grant_all, known_specs, plugin_host, this_user
@@ -88,6 +87,7 @@ def _ask(plugin: str, owner: str, asks: bool) -> tuple[bool, int]:
             f"Grant {plugin} {what} for the owner {spelled_out(owner)}?", default=False, err=True
         )
     except click.Abort:
-        err("")
+        # The question's own line goes on.
+        click.echo(err=True)
         return False, exits.CANCELLED
     return bool(agreed), exits.OK

@@ -296,7 +296,7 @@ def _on_a_terminal(words: list[str], answer: bytes, home: Path) -> tuple[int, st
     environment = {**os.environ, "FASTNESS_HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
-        shown = b""
+        shown, typed = b"", 0.0
         ends = time.monotonic() + 60
         while process.poll() is None or select.select([ours], [], [], 0)[0]:
             if time.monotonic() > ends:
@@ -310,7 +310,11 @@ def _on_a_terminal(words: list[str], answer: bytes, home: Path) -> tuple[int, st
                 shown += piece
                 if shown.rstrip().endswith(b"[y/N]:") and answer:
                     os.write(ours, answer)
-                    answer = b""
+                    typed = time.monotonic()
+            elif answer == b"\x03" and shown.endswith(b"^C") and time.monotonic() - typed > 1:
+                # One that comes before the interpreter reads is only looked at after it has read: typed again, as by hand.
+                os.write(ours, answer)
+                typed = time.monotonic()
     os.close(ours)
     return process.returncode, re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
 
