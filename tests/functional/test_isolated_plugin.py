@@ -138,8 +138,7 @@ export default {
   async setup(ctx) {
     const config = await ctx.lookup("cfg");
     await ctx.provide("client", { endpoint: config.endpoint, more: MORE });
-    await ctx.declareCapability?.("telemetry");
-    await ctx.declare_capability("telemetry");
+    await ctx.declareCapability("telemetry");
     ctx.log("info", "ready");
     state.push(config.endpoint);
     this.mine = state;
@@ -207,6 +206,21 @@ def test_it_may_be_started_again_in_another_guest(tier: str, load: Load) -> None
     assert host.start() == {"guest": PluginState.STARTED}, host.errors()
     assert host.lookup("out") == 1
     host.stop()
+
+
+def test_a_host_that_stops_before_it_started_may_start(load: Load) -> None:
+    plugin = load("def setup(ctx): ctx.provide('out', 1)")
+    host = DefaultPluginHost()
+    host.register(plugin)
+    host.stop()
+    assert host.start() == {"guest": PluginState.STARTED}, host.errors()
+    assert host.lookup("out") == 1
+    host.stop()
+    # An end that was not its own is for good.
+    assert host.start() == {"guest": PluginState.STARTED}
+    plugin.close()
+    assert host.stop() == {"guest": PluginState.ERROR}
+    assert "load it again" in str(host.errors()[0].error)
 
 
 def test_without_any_phase_there_is_nothing_to_fail(load: Load) -> None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from fastness.plugins.ledger import Decision
     from fastness.plugins.lifecycle import DefaultPluginHost, PluginFault
 
-#: A plugin tried what its policy does not list.
-DENIED = 5
 _OPTION = {"lookup": "--allow-lookup", "provide": "--allow-provide", "declare_capability": "--allow-declare"}
 _LIMITS = frozenset({"timeout", "memory", "cpu", "output_limit", "call_limit", "disk"})
 #: Bytes of a guest's own output that are shown.
@@ -104,7 +102,7 @@ def _code(plugin: IsolatedPlugin, host: DefaultPluginHost) -> int:
     if any(isinstance(fault.error, PluginTimeout) for fault in faults) or ended & _LIMITS:
         return exits.LIMIT
     if _denied(plugin) or any(row.layer == "broker" for row in _refused(plugin)):
-        return DENIED
+        return exits.DENIED
     if not faults:
         return exits.OK
     from fastness.errors import FastnessError, PluginError

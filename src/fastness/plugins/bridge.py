@@ -97,7 +97,9 @@ class Bridge:
             else:
                 settled(ctx.declare_capability(arguments.tag))
         except PluginViolation as error:
-            raise Denied(error.code, error.target) from None
+            refused = Denied(error.code, error.target)
+            refused.args = (f"{error.target}: {error.reason}",)
+            raise refused from None
         except PluginError as error:
             raise AdapterError(str(error)) from error
         return None

@@ -25,7 +25,7 @@ from fastness.errors import ConfigurationError, PluginError, PluginTimeout, Plug
 from fastness.limits import MIB, RANGES, Limits
 from fastness.manifest import Manifest
 from fastness.plugins import bridge, loading
-from fastness.plugins.ledger import Decision, Ledger, MediationPolicy, check_seconds, policy_of
+from fastness.plugins.ledger import WORDS, Decision, Ledger, MediationPolicy, check_seconds, policy_of
 from fastness.plugins.mediation import MediatedContext
 from fastness.policy import default_tier
 from fastness.runner import request as requests
@@ -181,6 +181,8 @@ class IsolatedPlugin:
         if self._pid != os.getpid():
             return
         with self._lock:
+            # One that has not begun yet may still do so.
+            self._stopped = self._stopped or (not self._over and self._session is None)
             self._over = self._over or "its guest was ended"
             session = self._session
         self.sandbox.close(self._over)
@@ -305,8 +307,9 @@ class IsolatedPlugin:
         text = f"{phase} of plugin {self.id!r} {how}" + (f": {detail[:300]}" if detail else "")
         last = next((row for row in reversed(self.audit()) if row.decision == "denied"), None)
         if kind is OutcomeKind.GUEST_ERROR and denied and last is not None:
+            what = f"it may not {WORDS[last.operation]} {last.target!r}"
             return PluginViolation(
-                f"{text}; it may not {last.operation} {last.target!r}: {last.reason}",
+                f"{phase} of plugin {self.id!r} failed: {what}: {last.reason}",
                 plugin=self.id,
                 operation=last.operation,
                 target=last.target,

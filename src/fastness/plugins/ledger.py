@@ -17,13 +17,15 @@ from fastness.plugins import phases
 from fastness.plugins.words import visible
 from fastness.wildcard import MATCH_MAX, matches_any, pattern_problem
 
-__all__ = ["Decision", "Ledger", "MediationPolicy", "check_seconds", "policy_of"]
+__all__ = ["Decision", "Ledger", "WORDS", "MediationPolicy", "check_seconds", "policy_of"]
 
 #: Decisions that are kept, the latest; older ones are counted.
 ROWS_MAX = 10_000
 _TIMEOUT_MAX = 86_400.0
 _PROVIDES_MAX = 10_000
 #: The list of a policy for each operation.
+#: Operations as a sentence has them.
+WORDS = {"provide": "provide", "lookup": "look up", "declare_capability": "declare"}
 _LISTS = {"provide": "provide", "lookup": "lookup", "declare_capability": "declare"}
 
 
@@ -174,7 +176,7 @@ class Ledger:
         if not why:
             return target
         error = PluginViolation(
-            f"plugin {self.plugin!r} may not {operation} {shown!r}: {why}",
+            f"plugin {self.plugin!r} may not {WORDS.get(operation, operation)} {shown!r}: {why}",
             plugin=self.plugin,
             operation=operation,
             target=shown,

@@ -175,7 +175,9 @@ await (async () => {
   const made = found.default ?? found;
   const phase = made[%s];
   if (phase === undefined) return false;
-  await phase.call(made, ctx);
+  // Under the name that JavaScript would give it too.
+  const given = { __proto__: null, ...ctx, declareCapability: ctx.declare_capability };
+  await phase.call(made, Object.freeze(given));
   return true;
 })()
 """
