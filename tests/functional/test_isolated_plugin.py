@@ -500,6 +500,16 @@ def test_javascript_that_does_not_end(load: Load) -> None:
     assert isinstance(host.errors()[0].error, PluginTimeout)
 
 
+DEEP = """
+def setup(ctx):
+    import json, sys
+    sys.setrecursionlimit(10**7)
+    deep = []
+    for _ in range(500_000): deep = [deep]
+    json.dumps(deep)
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "words"),
     [
@@ -515,6 +525,7 @@ def test_javascript_that_does_not_end(load: Load) -> None:
         ("setup = 5", "guest_error"),
         ("def setup(ctx): return b'x' * (1 << 30)", "memory"),
         ("syntax error", "SyntaxError"),
+        (DEEP, "setup of plugin 'guest' ended as crashed"),
     ],
     ids=[
         "import",
@@ -529,6 +540,7 @@ def test_javascript_that_does_not_end(load: Load) -> None:
         "no function",
         "memory",
         "syntax",
+        "stack",
     ],
 )
 def test_a_plugin_that_crashes_is_an_error_and_the_host_goes_on(source: str, words: str, tier: str, load: Load) -> None:

@@ -77,7 +77,7 @@ def try_plugin(
         shown = _described(plugin, host, logs, provided, declared, code)
         sys.stdout.write(json.dumps(shown, allow_nan=False).replace("\x7f", "\\u007f") + "\n")
     else:
-        _show(plugin, host, logs, provided, declared)
+        _show(plugin, host, logs, provided, declared, network)
     if learn and not as_json:
         _show_learned(plugin)
     return code
@@ -181,6 +181,7 @@ def _show(
     logs: list[tuple[str, str]],
     provided: dict[str, Any],
     declared: list[str],
+    network: bool,
 ) -> None:
     console = stdout_console()
     state = host.state(plugin.id).value
@@ -207,6 +208,9 @@ def _show(
     for row in _refused(plugin):
         by = "the guest says so itself" if row.claimed else row.layer
         console.print(f"refused {one_line(row.operation)} {one_line(row.target)}: {row.code.value} ({by})")
+    asked = [one.kind for one in plugin.manifest.capabilities if not (one.kind == "net" and network)]
+    if asked:
+        console.print(f"asks for {', '.join(asked)}, which a trial does not give it")
     for line in plugin.left_out:
         console.print(f"not given to it: {one_line(line)}")
     for fault in host.errors():

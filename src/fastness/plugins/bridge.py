@@ -94,8 +94,10 @@ class Bridge:
                 return self._plain(arguments.name, settled(ctx.lookup(arguments.name)))
             if operation == "provide":
                 settled(ctx.provide(arguments.name, arguments.value))
-            else:
+            elif operation == "declare_capability":
                 settled(ctx.declare_capability(arguments.tag))
+            else:
+                raise Denied("unsupported", operation)
         except PluginViolation as error:
             refused = Denied(error.code, error.target)
             refused.args = (f"{error.target}: {error.reason}",)

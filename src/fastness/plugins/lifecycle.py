@@ -24,7 +24,7 @@ import msgspec
 from fastness.errors import ConfigurationError, FastnessError, PluginError, PluginViolation
 from fastness.plugins import phases
 from fastness.plugins.ledger import MediationPolicy
-from fastness.plugins.mediation import sandbox_plugin
+from fastness.plugins.mediation import SandboxedPlugin, sandbox_plugin
 from fastness.plugins.words import LEVELS, LOG_MAX, answer, id_of, in_guest, phase_of, visible
 from fastness.tier import Tier
 
@@ -34,6 +34,7 @@ _log = logging.getLogger("fastness.plugins")
 # What goes wrong is collected; who wants it on a terminal too says so.
 _log.addHandler(logging.NullHandler())
 _NAME_MAX = 200
+_MEDIATED = Tier.MEDIATED.value
 
 
 class PluginState(enum.StrEnum):
@@ -248,9 +249,11 @@ class DefaultPluginHost:
         name = id_of(plugin)
         chosen = self._tiers.get(name, None if tier is None else Tier.parse(tier).value)
         policy = self._policies.get(name) if policy is None else policy
-        if in_guest(plugin) and chosen is not None:
+        if in_guest(plugin) and chosen not in (None, getattr(plugin, "tier", None)):
             raise ConfigurationError("tier", chosen, f"none, as the plugin {name!r} was loaded into a guest already")
-        if chosen in (None, Tier.MEDIATED.value):
+        if in_guest(plugin) or (isinstance(plugin, SandboxedPlugin) and policy is None and chosen in (None, _MEDIATED)):
+            return plugin if policy is None else sandbox_plugin(plugin, policy)
+        if chosen in (None, _MEDIATED):
             if options:
                 raise ConfigurationError(next(iter(options)), options, "nothing, for a plugin in this process")
             return plugin if chosen is None and policy is None else sandbox_plugin(plugin, policy)
@@ -263,13 +266,24 @@ class DefaultPluginHost:
         return IsolatedPlugin.load(file, tier=chosen, policy=policy, **options)
 
     def _of_path(self, path: Any, tier: str | None, policy: Any, options: dict[str, Any]) -> Any:
-        from fastness.plugins.isolated import IsolatedPlugin
         from fastness.plugins.loading import read
 
-        if tier is None or self._tiers or (policy is None and self._policies):
+        name = ""
+        if self._tiers or (policy is None and self._policies):
             name = read(path, options.get("read_root")).manifest.id
             tier = self._tiers.get(name, tier)
             policy = self._policies.get(name) if policy is None else policy
+        made = self._loaded(path, tier, policy, options)
+        if name and id_of(made) != name:
+            # It was written to between the two: what was chosen was chosen for another plugin.
+            if in_guest(made):
+                made.close()
+            raise ConfigurationError("plugin", id_of(made), f"{name!r}, as it was a moment ago")
+        return made
+
+    def _loaded(self, path: Any, tier: str | None, policy: Any, options: dict[str, Any]) -> Any:
+        from fastness.plugins.isolated import IsolatedPlugin
+
         if tier is not None and Tier.parse(tier) is Tier.MEDIATED:
             from fastness.plugins.in_process import FilePlugin
 

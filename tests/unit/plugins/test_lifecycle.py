@@ -323,6 +323,25 @@ def test_to_move_a_plugin_is_one_setting(what: str, source: Path, monkeypatch: p
     assert loaded == [(str(source), {"tier": "confined", "policy": rules})]
 
 
+def test_what_is_held_already_is_not_held_twice() -> None:
+    held = sandbox_plugin(plugin("a", setup=lambda ctx: ctx.lookup("x")), {"lookup": ["x"]})
+    host = DefaultPluginHost(tiers={"a": "mediated"})
+    assert host.register(held) is held
+    assert host.start() == {"a": PluginState.STARTED}
+    other = DefaultPluginHost(policies={"a": {"lookup": ["y"]}})
+    assert other.register(held) is not held
+    assert other.start() == {"a": PluginState.ERROR}
+
+
+def test_a_file_that_becomes_another_plugin_is_refused(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    other = plugin("other", in_guest=True, close=lambda: closed.append(True))
+    monkeypatch.setattr(IsolatedPlugin, "load", lambda path, **named: other)
+    with pytest.raises(ConfigurationError, match="'moved', as it was a moment ago"):
+        DefaultPluginHost(tiers={"moved": "worker"}).register(source)
+    assert closed == [True]
+
+
 def test_an_object_cannot_be_moved_and_is_not_run_here_instead() -> None:
     host = DefaultPluginHost(tiers={"a": "isolated"})
     with pytest.raises(ConfigurationError, match="register the path of its file"):
