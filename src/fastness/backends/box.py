@@ -38,6 +38,9 @@ _EARLY_CAP = 1 << 15
 
 _START = m.Start("python", {})
 
+#: Bytes that are asked of a guest's socket at first, and where it had as many.
+_SMALL, _LARGE = 1 << 13, 1 << 18
+
 
 class BoxLost(Exception):
     """The guest's process has ended without a word that was due."""
@@ -72,6 +75,9 @@ class Box:
         self.outbox = Outbox(talk)
         self._open = [out, err]
         self._invoke = 0
+        #: Bytes to ask the socket for, and whether it had fewer the last time.
+        self._piece = _SMALL
+        self._dry = False
 
     def adopt(self, process: int, work: int, parent: int = 0) -> None:
         """
@@ -136,24 +142,32 @@ class Box:
                 await self.waiting.writable(self.talk)
             view = view[sent:]
 
-    def next_message(self) -> tuple[m.GuestMessage, bytes] | None:
-        """A message that has come, or None.  Raises BoxLost at the end of the stream, GuestProtocolError."""
+    def next_message(self, *, again: bool = False) -> tuple[m.GuestMessage, bytes] | None:
+        """
+        A message that has come, or None.  Raises BoxLost at the end of the stream, GuestProtocolError.
+
+        With ``again`` the socket is not asked once more where it had no more to give the last time.
+        """
         while True:
             found = self.session.next_message()
             if found is not None:
                 return found
-            if self.session.paused:
-                # So many calls are open that nothing more is taken from the guest.
+            if self.session.paused or (again and self._dry):
+                # So many calls are open that nothing more is taken from the guest, or there is nothing.
                 return None
             try:
                 # Plain recv: whatever descriptors a guest attaches are closed by the kernel.
-                data = self.talk.recv(1 << 18)
+                data = self.talk.recv(self._piece)
             except BlockingIOError:
                 return None
             except OSError as error:
                 raise BoxLost(str(error.strerror)) from None
             if not data:
                 raise BoxLost("the guest has ended")
+            self._dry = len(data) < self._piece
+            again = True
+            # Memory for a large piece comes from the kernel each time, and its pages are dear.
+            self._piece = _SMALL if self._dry else _LARGE
             self.session.receive(data)
 
     async def expect(self, kind: type[Any], origin: Origin | None = None) -> Any:

@@ -8,21 +8,24 @@ time it is looked at: decoded with bounds into a type of the operation's own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import threading
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, cast
 
 import msgspec
 
 from fastness.broker import portal
-from fastness.broker.gate import Gate, Refused, arguments_of
-from fastness.broker.trail import Intent, Trail
+from fastness.broker.failures import failure
+from fastness.broker.gate import Allowed, Gate, Refused, arguments_of
+from fastness.broker.trail import Intent, QuickTrail, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
-from fastness.capability import CallContext, Operation
-from fastness.errors import AdapterError, BackendError, Denied, GuestProtocolError, QuotaExceeded, Revoked
+from fastness.capability import CallContext, Later, Operation
+from fastness.errors import BackendError, Denied, GuestProtocolError
 from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
@@ -45,6 +48,9 @@ class RunCalls:
 
     While calls are in flight it looks every 50 ms whether the grant behind them still stands, and cancels them where it
     does not: whoever revoked it may be another process.  Close it when the run is over.
+
+    With ``here``, calls whose adapter and trail wait for nobody are served on the thread that submits them, which must
+    be one that may take a tenth of a millisecond for it; the others, and all without it, in the broker's loop.
     """
 
     def __init__(
@@ -60,9 +66,15 @@ class RunCalls:
         deadline: float | None = None,
         seconds: float = 60.0,
         limits: Limits | None = None,
+        here: bool = False,
     ) -> None:
         self._gate = gate
         self._trail = trail
+        #: Where calls may be served on the thread that brings them, the trail as that needs it.
+        self._quick = cast("QuickTrail", trail) if here and hasattr(trail, "intend_at_once") else None
+        #: Outcomes of such calls, which are recorded while the guest takes their answers.
+        self._owed: deque[tuple[int, Intent, str, int, int, int]] = deque()
+        self._here = 0
         self._of = (run, plugin, owner)
         self._left = calls
         self._value_bytes = value_bytes
@@ -102,6 +114,9 @@ class RunCalls:
                 raise TooManyCalls
             self._left -= 1
             self._waiting.add(id)
+            self._here = id if self._quick is not None else 0
+        if self._quick is not None and self._served(self._quick, id, capability, operation, arguments):
+            return
         portal.soon(self._begin, id, capability, operation, arguments)
 
     def drop(self, id: int) -> None:
@@ -117,12 +132,14 @@ class RunCalls:
         with self._lock:
             if self._closed:
                 return []
-            try:
-                os.eventfd_read(self._bell)
-            except BlockingIOError:
-                pass
             found = list(self._answers)
             self._answers.clear()
+            if not (found and self._owed):
+                # With answers to give it stays rung, so that this is asked again when they have been given.
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._bell)
+        if not found and self._owed:
+            self._settle()
         return found
 
     def denials(self) -> tuple[tuple[Denial, ...], int]:
@@ -136,6 +153,8 @@ class RunCalls:
             if self._closed:
                 return
             self._closed = True
+        self._settle(True)
+        with self._lock:
             # A run that called nothing has woken no loop.
             idle = not self._waiting and not self._tasks
         if not idle:
@@ -156,7 +175,87 @@ class RunCalls:
         with self._lock:
             return tuple(sorted({*self._waiting, *self._tasks}))
 
+    # on the thread that submits
+
+    def _served(self, trail: QuickTrail, id: int, capability: str, operation: str, arguments: bytes) -> bool:
+        """Serve a call here; False, and nothing done, where anything of it may have to wait or is to be refused."""
+        try:
+            decided = self._gate.decide(capability, operation)
+            if isinstance(decided, Refused) or decided.at_once is None or decided.operation.leaves:
+                return False
+            try:
+                given, intent = self._understood(decided, capability, operation, arguments)
+            except (GuestProtocolError, msgspec.ValidationError):
+                return False
+            context = self._context(decided)
+            if self._owed:
+                self._settle()
+            number = trail.intend_at_once(intent)
+            if number is None:
+                return False
+            self._do_here(id, number, intent, decided, given, context)
+        finally:
+            self._here = 0
+        return True
+
+    def _do_here(
+        self, id: int, number: int, intent: Intent, decided: Allowed, given: msgspec.Struct, context: CallContext
+    ) -> None:
+        began = time.monotonic_ns()
+        code, message, value = "", "", b""
+        try:
+            if context.deadline <= time.monotonic():
+                raise TimeoutError
+            value = values.encode(decided.at_once(intent.operation, given, context), self._value_bytes)
+        except Later:
+            # It is recorded as about to happen, and happens in the loop.
+            portal.soon(self._begin_recorded, id, number, intent, decided.adapter, given, context)
+            return
+        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
+            code, message, noted = failure(error)
+            if noted is not None:
+                self._note(intent, noted)
+        micros = (time.monotonic_ns() - began) // 1000
+        self._owed.append((number, intent, code, micros, context.bytes_in, context.bytes_out))
+        with self._lock:
+            self._waiting.discard(id)
+            closed = self._closed
+            if not closed:
+                self._answers.append(Answer(id, value, code, message[:_TEXT]))
+                os.eventfd_write(self._bell, 1)
+        if closed:
+            self._settle(True)
+
+    def _settle(self, wait: bool = False) -> None:
+        """Record the outcomes that are owed; what would have to wait for others is left to the loop, or waits."""
+        while self._owed:
+            try:
+                owed = self._owed.popleft()
+            except IndexError:
+                return  # another thread, which closes this
+            number, intent, code, micros, bytes_in, bytes_out = owed
+            told: dict[str, Any] = {"code": code, "micros": micros, "bytes_in": bytes_in, "bytes_out": bytes_out}
+            if self._quick is not None and not wait and self._quick.done_at_once(number, intent, **told):
+                continue
+            if wait:
+                self._done(number, intent, told)
+            else:
+                portal.soon(self._done, number, intent, told)
+
+    def _done(self, number: int, intent: Intent, told: dict[str, Any]) -> None:
+        with contextlib.suppress(BackendError):  # the trail keeps it, and writes it before its next record
+            self._trail.done(number, intent, **told)
+
     # in the loop
+
+    def _begin_recorded(self, id: int, number: int, *of: Any) -> None:
+        with self._lock:
+            self._waiting.discard(id)
+            if not self._closed and id not in self._dropped:
+                self._start(id, self._do(id, number, *of))
+                return
+            self._dropped.discard(id)
+        self._done(number, of[0], {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
 
     def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         with self._lock:
@@ -164,10 +263,13 @@ class RunCalls:
             if self._closed or id in self._dropped:
                 self._dropped.discard(id)
                 return
-            task = asyncio.get_running_loop().create_task(self._serve(id, capability, operation, arguments))
-            self._tasks[id] = task
-            if self._timer is None and self._gate.may_end:
-                self._timer = task.get_loop().call_later(_LOOK_S, self._look)
+            self._start(id, self._serve(id, capability, operation, arguments))
+
+    def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[id] = task
+        if self._timer is None and self._gate.may_end:
+            self._timer = task.get_loop().call_later(_LOOK_S, self._look)
         task.add_done_callback(lambda _: self._rested(id))
 
     def _look(self) -> None:
@@ -192,13 +294,19 @@ class RunCalls:
             if task is None and id in self._waiting:
                 self._dropped.add(id)
         if task is not None:
-            task.cancel()
+            self._cancel(task)
 
     def _cancel_all(self) -> None:
         with self._lock:
             tasks = list(self._tasks.values())
         for task in tasks:
-            task.cancel()
+            self._cancel(task)
+
+    @staticmethod
+    def _cancel(task: asyncio.Task[None]) -> None:
+        # A task that is cancelled before its first step never takes it: nobody would record or answer its call.  What
+        # was scheduled before this is done before this.
+        task.get_loop().call_soon(task.cancel)
 
     async def _rest(self) -> None:
         self._cancel_all()
@@ -206,28 +314,58 @@ class RunCalls:
             tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=_REST_S)
+        ends = time.monotonic() + _REST_S
+        # What another thread serves just now takes no longer than this.
+        while self._here and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
+            await asyncio.sleep(0.001)
 
     async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         run, plugin, owner = self._of
-        intent = Intent(run=run, plugin=plugin, owner=owner, capability=capability, operation=operation, target="")
         decided = self._gate.decide(capability, operation)
+        intent = Intent(run=run, plugin=plugin, owner=owner, capability=capability, operation=operation, target="")
         if isinstance(decided, Refused):
             self._refuse(id, intent, decided.code, "")
             return
         try:
-            plain = values.decode(arguments) if arguments else {}
-            given = arguments_of(decided.operation, plain)
-            target = decided.operation.target(given)[:_TEXT]
+            given, intent = self._understood(decided, capability, operation, arguments)
         except GuestProtocolError as error:
             self._fail(id, intent, "invalid", f"the arguments cannot be read: {error}")
             return
         except msgspec.ValidationError as error:
             self._fail(id, intent, "invalid", str(error))
             return
-        intent = msgspec.structs.replace(intent, target=target, leaves=decided.operation.leaves)
+        context = self._context(decided)
+        try:
+            number = self._trail.intend(intent)
+        except BackendError:
+            # What cannot be recorded does not happen.
+            self._answer(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
+            return
+        await self._do(id, number, intent, decided.adapter, given, context)
+
+    def _understood(
+        self, decided: Allowed, capability: str, operation: str, arguments: bytes
+    ) -> tuple[msgspec.Struct, Intent]:
+        """What a guest sent, as the operation's own type, and what is recorded of it."""
+        run, plugin, owner = self._of
+        plain = values.decode(arguments) if arguments else {}
+        given = arguments_of(decided.operation, plain)
+        target = decided.operation.target(given)[:_TEXT]
+        return given, Intent(
+            run=run,
+            plugin=plugin,
+            owner=owner,
+            capability=capability,
+            operation=operation,
+            target=target,
+            leaves=decided.operation.leaves,
+        )
+
+    def _context(self, decided: Allowed) -> CallContext:
+        run, plugin, owner = self._of
         if self._deadline is None:
             self._deadline = time.monotonic() + self._seconds
-        context = CallContext(
+        return CallContext(
             plugin=plugin,
             owner=owner,
             run=run,
@@ -236,13 +374,6 @@ class RunCalls:
             spent=self._spent,
             limits=self._limits,
         )
-        try:
-            number = self._trail.intend(intent)
-        except BackendError:
-            # What cannot be recorded does not happen.
-            self._answer(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
-            return
-        await self._do(id, number, intent, decided.adapter, given, context)
 
     async def _do(
         self, id: int, number: int, intent: Intent, adapter: Any, given: msgspec.Struct, context: CallContext
@@ -265,29 +396,14 @@ class RunCalls:
             async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)
-        except Denied as error:
-            code, message = str(getattr(error.code, "value", error.code)), str(error)
-            self._note(intent, DenialCode(code))
-        except Revoked:
-            code = DenialCode.REVOKED.value
-            self._note(intent, DenialCode.REVOKED)
-        except QuotaExceeded as error:
-            code, message = DenialCode.QUOTA.value, str(error)
-            self._note(intent, DenialCode.QUOTA)
-        except AdapterError as error:
-            code, message = "failed", str(error)
-        except TimeoutError:
-            code, message = "failed", "the run's time is over"
-        except BackendError:
-            code, message = "failed", "it could not be recorded where it leads, so it went no further"
-        except values.NotPlain as error:
-            code, message = "failed", f"the answer cannot be given: {error}"
         except asyncio.CancelledError:
             # It may have happened by now: the record says that nobody waited for the end.
             cancelled = True
             code = self._why.value
-        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's; its words may name things of the host
-            code, message = "failed", f"the capability failed ({type(error).__name__})"
+        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
+            code, message, noted = failure(error)
+            if noted is not None:
+                self._note(intent, noted)
         micros = (time.monotonic_ns() - began) // 1000
         bytes_in, bytes_out = context.bytes_in, context.bytes_out
         for one, what in announced:

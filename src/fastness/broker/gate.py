@@ -20,11 +20,12 @@ __all__ = ["Allowed", "Gate", "Refused"]
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What a call that may happen is done with."""
+    """What a call that may happen is done with; ``at_once`` is the adapter's, where it has one."""
 
     operation: Operation
     scope: Scope
     adapter: Adapter
+    at_once: Any = None
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class Gate:
                     continue
                 found: Allowed | Refused = Refused(DenialCode.NO_ADAPTER)
                 if adapter is not None:
-                    found = Allowed(operation, scopes[kind], adapter)
+                    found = Allowed(operation, scopes[kind], adapter, getattr(adapter, "at_once", None))
                 self._table[kind, operation.name] = found
         self._made_at = made_at
         self._revision = revision

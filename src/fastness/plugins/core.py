@@ -45,6 +45,7 @@ class Core:
         adapters: Mapping[str, Adapter] | None,
         functions: Mapping[str, Callable[..., Any]] | None,
         tier: str | None,
+        here: bool = False,
     ) -> None:
         if ceiling is not None and not isinstance(ceiling, Ceiling):
             raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
@@ -57,6 +58,8 @@ class Core:
         self.standings = Standings(self.store, self.specs)
         self.opened = Opened()
         self.events = Events()
+        #: Whether runs have a thread each, which may serve quick calls itself.
+        self._here = here
         self._lock = threading.Lock()
         self._running: dict[str, tuple[Policy, RunCalls]] = {}
 
@@ -146,6 +149,7 @@ class Core:
             # From the first call on, so no earlier than the run itself ends.
             seconds=made.limits.wall_s,
             limits=made.limits,
+            here=self._here,
         )
         return calls, watch
 

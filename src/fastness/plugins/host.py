@@ -83,10 +83,10 @@ class AsyncPluginHost:
     ) -> None:
         if pool is not None and (type(pool) is not int or not 0 <= pool <= _POOL_MAX):
             raise ConfigurationError("pool", pool, f"0 to {_POOL_MAX}")
-        self._core = Core(ceiling, adapters, functions, tier)
+        self._waiting = _waiting or LoopWaiting()
+        self._core = Core(ceiling, adapters, functions, tier, self._waiting.blocks)
         self._decisions = Decisions(self._core)
         self._pool = pool
-        self._waiting = _waiting or LoopWaiting()
         self._runner = Runner(self._backend, self._waiting)
 
     def _backend(self, tier: Tier) -> Backend:
