@@ -165,7 +165,9 @@ def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[
     wanted = [kind for kind in missing if kind in refused]
     if wanted:
         line = grant_command(shown.manifest, grant, owner, wanted, known)
-        hints.append((f"it asks for more of {', '.join(wanted)} than the owner {one_line(owner)} granted; to grant it:", line))
+        hints.append(
+            (f"it asks for more of {', '.join(wanted)} than the owner {one_line(owner)} granted; to grant it:", line)
+        )
     beyond = sorted(one.kind for one in shown.wants if one.kind in asked_for and one.kind not in missing)
     if beyond:
         words = f"all that it asks of {', '.join(beyond)}, and the operator permits, is granted"
