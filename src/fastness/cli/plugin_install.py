@@ -12,7 +12,7 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.plugin_check import refuse
 from fastness.cli.plugin_grant import grant_screen
-from fastness.cli.plugin_host import grant_all, known_specs, plugin_host, this_user
+from fastness.cli.plugin_host import grant_all, known_specs, plugin_host, standing, this_user
 from fastness.cli.plugin_list import described, facts_of
 from fastness.cli.plugin_screen import Screen, asks_screen, manifest_screen, write_json
 from fastness.cli.visible import spelled_out
@@ -38,7 +38,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
                 ) from None
             raise
         shown = host.show(plugin)
-        stands = any(one.package_digest == shown.known.digest for one in shown.grants)
+        stands = standing(shown.grants, owner, shown.known.digest) is not None
         wanted = grant_all(plugin, owner)
         if as_json:
             made = _give(host, plugin, owner) if yes else None
@@ -58,7 +58,8 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
             if new:
                 screen.line()
         if stands and not yes:
-            screen.line("It asks for nothing new: what was granted stands, for these files.")
+            whose = spelled_out(owner)
+            screen.line(f"It asks for nothing new: what the owner {whose} granted stands, for these files.")
             return exits.OK
         agreed, code = (True, exits.OK) if yes else _ask(plugin, owner, bool(shown.asks))
         if agreed:

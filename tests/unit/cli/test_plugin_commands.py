@@ -167,10 +167,13 @@ def test_an_upgrade_that_asks_for_no_more_keeps_its_grants(folder: Path, capfd: 
     read(capfd, "install", str(folder), "--yes")
     (folder / "plugin.toml").write_text(TOML.replace("1.0.0", "1.1.0"))
     assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
-    assert "what was granted stands" in capfd.readouterr().out
+    assert "what the owner me granted stands" in capfd.readouterr().out
     shown = read(capfd, "show", "weather")
     assert (shown["plugin"]["state"], shown["plugin"]["version"]) == ("enabled", "1.1.0")
     assert shown["grants"][0]["package_digest"] == shown["plugin"]["digest"]
+    # What one owner granted says nothing for another.
+    assert main(["plugin", "install", str(folder), "--owner", "ann"]) == 0
+    assert "fastness plugin grant weather --owner ann --all" in capfd.readouterr().out
 
 
 def test_less_than_is_asked_for(folder: Path, capfd: Capture) -> None:
