@@ -195,8 +195,13 @@ def _live(plugin: IsolatedPlugin, paper: Paper) -> None:
         ("lookup", "cfg", "allowed"),
         ("provide", "state", "allowed"),
     ]
-    assert paper.rows[:2] == ["intent guest ctx.lookup cfg", "outcome 1"]
-    assert len(paper.rows) == 10
+    where = plugin.tier.value
+    assert paper.rows[:3] == [f"intent guest plugin.setup {where}", "intent guest ctx.lookup cfg", "outcome 2"]
+    assert [row for row in paper.rows if "plugin." in row] == [
+        f"intent guest plugin.{phase} {where}" for phase in ("setup", "start", "stop")
+    ]
+    assert len(paper.rows) == 16
+    assert not [row for row in paper.rows if row.startswith("refused") or row.endswith("failed")]
 
 
 def test_it_may_be_started_again_in_another_guest(tier: str, load: Load) -> None:
@@ -262,34 +267,44 @@ def test_the_policy_is_kept_on_the_host(tier: str, load: Load) -> None:
     assert [(row.target, row.decision) for row in plugin.audit()] == [("secret", "denied")]
 
 
+RAW_CALL = """
+def raw(ctx, capability, operation, data):
+    # By hand, past all that the guest's side of ctx would refuse.
+    calls = next(cell.cell_contents for cell in ctx.lookup.__closure__ if type(cell.cell_contents).__name__ == "Calls")
+    calls._last += 1
+    number = calls._last
+    calls._wanted[number] = None
+    calls._wire.send(0x43, {"id": number, "capability": capability, "operation": operation}, data)
+    try:
+        return calls.wait(number, "")
+    except ctx.Refused as error:
+        return error.code
+
+
+"""
 FORGE = """
-import _fastness_context
-calls = _fastness_context._entered[0][0].lookup.__closure__
+import json
 
 
 def setup(ctx):
-    found = next(cell.cell_contents for cell in calls if type(cell.cell_contents).__name__ == "Calls")
-    out = []
-    for capability, operation, arguments in (
-        ("ctx", "lookup", {"name": "secret"}),
-        ("net", "request", {"method": "GET", "url": "https://example.com/"}),
-        ("ctx", "log", {}),
-        ("ctx", "lookup", {"name": "cfg:a", "owner": "somebody"}),
-        ("ctx", "lookup", {"name": 5}),
-        ("ctx", "lookup", {"name": "a" * 5000}),
-    ):
-        try:
-            out.append(found.wait(found.begin(capability, operation, arguments), ""))
-        except ctx.Refused as error:
-            out.append(error.code)
-    ctx.provide("out", out)
+    ctx.provide("out", [raw(ctx, capability, operation, json.dumps(arguments).encode())
+        for capability, operation, arguments in (
+            ("ctx", "lookup", {"name": "secret"}),
+            ("net", "request", {"method": "GET", "url": "https://example.com/"}),
+            ("ctx", "log", {}),
+            ("ctx", "lookup", {"name": "cfg:a", "owner": "somebody"}),
+            ("ctx", "lookup", {"name": 5}),
+            ("ctx", "lookup", {"name": "a" * 5000}),
+            ("ctx", "lookup", {"name": "cfg:a"}),
+        )])
 """
 
 
 def test_calls_that_a_guest_makes_up_are_judged_as_those_of_its_ctx(tier: str, load: Load) -> None:
-    plugin = load(FORGE, tier=tier, policy={"lookup": ["cfg:*"], "provide": ["out"]})
-    assert provided(plugin, secret="x") == [
-        "not_granted", "not_granted", "unsupported", "invalid", "invalid", "invalid"
+    plugin = load(RAW_CALL + FORGE, tier=tier, policy={"lookup": ["cfg:*"], "provide": ["out"]})
+    # The last is the control: by hand, and allowed.
+    assert provided(plugin, **{"secret": "x", "cfg:a": 1}) == [
+        "not_granted", "not_granted", "unsupported", "invalid", "invalid", "invalid", 1
     ]  # fmt: skip
 
 
@@ -429,18 +444,8 @@ def test_what_is_no_plain_data_does_not_come_from_a_guest(tier: str, load: Load)
 
 
 RAW = """
-import _fastness_context
-found = next(c.cell_contents for c in _fastness_context._entered[0][0].lookup.__closure__
-             if type(c.cell_contents).__name__ == "Calls")
-
-
 def setup(ctx):
-    import _fastness_encode
-    _fastness_encode.encode = lambda value, most: RAW_DATA
-    try:
-        found.wait(found.begin("ctx", "provide", {}), "")
-    except ctx.Refused as error:
-        ctx.log("info", error.code)
+    ctx.log("info", str(raw(ctx, "ctx", "provide", DATA)))
 """
 
 
@@ -459,11 +464,18 @@ def setup(ctx):
     ids=["deep", "deep value", "twice", "bad int", "unknown tag", "cut", "no text", "many containers"],
 )
 def test_arguments_that_are_written_by_hand(data: str, tier: str, load: Load) -> None:
-    plugin = load(RAW.replace("RAW_DATA", data), tier=tier, policy={"provide": ["out"]})
+    paper = Paper()
+    plugin = load(RAW_CALL + RAW.replace("DATA", data), tier=tier, policy={"provide": ["out"]}, trail=paper)
     host = started(plugin)
-    # Refused as invalid, or the end of the guest as a breach of the protocol: in no case is anything provided.
     assert "bad" not in host.provided()
-    assert not [row for row in plugin.audit() if row.decision == "allowed" and row.target == "bad"]
+    ended = plugin.results["setup"].outcome.kind
+    if b"out" in eval(data):
+        # Of two values for one name, one was looked at, and that is the one that counted.
+        assert host.provided() == {"out": "guest"}
+        assert "intent guest ctx.provide out" in paper.rows
+    else:
+        assert ended is OutcomeKind.PROTOCOL or "refused provide invalid" in paper.rows, (ended, paper.rows)
+        assert host.provided() == {}
     host.stop()
 
 
@@ -477,10 +489,12 @@ def test_arguments_that_are_written_by_hand(data: str, tier: str, load: Load) ->
 )
 @pytest.mark.parametrize("phase", ["setup", "start", "stop"])
 def test_a_phase_that_does_not_end(body: str, phase: str, tier: str, load: Load) -> None:
-    plugin = load(f"def {phase}(ctx):\n    {body}", tier=tier, **{f"{phase}_timeout": 0.3})
+    paper = Paper()
+    plugin = load(f"def {phase}(ctx):\n    {body}", tier=tier, trail=paper, **{f"{phase}_timeout": 0.3})
     host = started(plugin)
     host.stop()
     (fault,) = host.errors()
+    assert paper.rows[-1].endswith(" timeout")
     assert isinstance(fault.error, PluginTimeout)
     assert (fault.phase, fault.error.seconds, fault.error.dead) == (phase, 0.3, False)
     assert host.state("guest") is PluginState.ERROR

@@ -24,7 +24,7 @@ from fastness.capability import Adapter, Scope, Spec
 from fastness.errors import ConfigurationError, PluginError, PluginTimeout, PluginViolation
 from fastness.limits import MIB, RANGES, Limits
 from fastness.manifest import Manifest
-from fastness.plugins import bridge, loading
+from fastness.plugins import bridge, loading, records
 from fastness.plugins.ledger import WORDS, Decision, Ledger, MediationPolicy, check_seconds, policy_of
 from fastness.plugins.mediation import MediatedContext
 from fastness.policy import default_tier
@@ -96,6 +96,7 @@ class IsolatedPlugin:
         self._staged = False
         self._over = ""
         self._stopped = False
+        self._run_id = os.urandom(8).hex()
         _all.add(self)
 
     @classmethod
@@ -203,6 +204,10 @@ class IsolatedPlugin:
             raise ConfigurationError("plugin", self.id, "a plugin that this process loaded itself")
         if self._over:
             raise PluginError(f"plugin {self.id!r} cannot {phase}: {self._over}; load it again")
+        with records.phase(self._the_trail(), self.id, phase, self.tier.value, run=self._run_id):
+            self._recorded(phase, ctx)
+
+    def _recorded(self, phase: str, ctx: Any) -> None:
         denied = self.sandbox.denied
         self._bridge.lead_to(MediatedContext(ctx, self.sandbox))
         try:
@@ -233,7 +238,7 @@ class IsolatedPlugin:
                     ctx.log(data["level"], str(data["text"])[:_LOG_MAX])
 
             report = drive(session.execute(request, staged, sink))
-        return result(*with_, request, report, os.urandom(8).hex())
+        return result(*with_, request, report, self._run_id)
 
     def _opened(self, request: RunRequest) -> tuple[BackendSession, tuple[Backend, Probe]]:
         if self._session is not None and self._with is not None:
@@ -270,15 +275,10 @@ class IsolatedPlugin:
 
             scopes["net"] = NetScope(hosts=("*",), schemes=("https", "http"), ports=(443, 80))
             specs["net"], adapters["net"] = SPEC, self._net
-        trail = self._trail
-        if trail is None:
-            from fastness.runner.trail import open_trail
-
-            trail = open_trail()
         return RunCalls(
             Gate(scopes, specs, adapters),
-            trail,
-            run=os.urandom(8).hex(),
+            self._the_trail(),
+            run=self._run_id,
             plugin=self.id,
             owner="",
             calls=self._limits.calls,
@@ -287,6 +287,9 @@ class IsolatedPlugin:
             deadline=math.inf,
             limits=self._limits,
         )
+
+    def _the_trail(self) -> Trail:
+        return records.open_trail() if self._trail is None else self._trail
 
     def _end(self, why: str) -> None:
         with self._lock:

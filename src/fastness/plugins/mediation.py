@@ -8,15 +8,15 @@ wrote, load it with :mod:`fastness.plugins.isolated`, which holds each of its ca
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastness.broker.trail import Intent, Trail
-from fastness.errors import BackendError, PluginError, PluginTimeout, PluginViolation
-from fastness.plugins import phases
+from fastness.broker.trail import Trail
+from fastness.errors import PluginError, PluginTimeout, PluginViolation
+from fastness.plugins import phases, records
 from fastness.plugins.ledger import Decision, Ledger, MediationPolicy, policy_of
 from fastness.plugins.words import LEVELS, LOG_MAX, answer, id_of, in_guest, manifest_of, phase_of, settled
+from fastness.tier import Tier
 
 __all__ = ["Decision", "MediatedContext", "MediationPolicy", "SandboxedPlugin", "sandbox_plugin"]
 
@@ -68,39 +68,15 @@ def _held(
     ledger: Ledger, trail: Callable[[], Trail] | None, operation: str, name: object, act: Callable[[], Any]
 ) -> Any:
     """Decide, record, do, record.  What cannot be recorded does not happen: BackendError."""
-    if trail is None:
-        ledger.decide(operation, name)
-        return settled(act())
     try:
         target = ledger.decide(operation, name)
     except PluginViolation as error:
-        # Nothing has happened that would go unrecorded.
-        with contextlib.suppress(BackendError):
-            trail().refused(_intent(ledger.plugin, operation, error.target), code=error.code)
+        if trail is not None:
+            records.denied(trail(), ledger.plugin, operation, error.target, error.code)
         raise
-    intent = _intent(ledger.plugin, operation, target)
-    number = trail().intend(intent)
-    began, code = time.monotonic_ns(), "failed"
-    try:
-        value = settled(act())
-        code = ""
-        return value
-    except PluginViolation as error:
-        code = error.code
-        raise
-    finally:
-        micros = (time.monotonic_ns() - began) // 1000
-        trail().done(number, intent, code=code, micros=micros, bytes_in=0, bytes_out=0)
-
-
-def _intent(plugin: str, operation: str, target: str) -> Intent:
-    return Intent(run="", plugin=plugin, owner="", capability="ctx", operation=operation, target=target)
-
-
-def _open_trail() -> Trail:
-    from fastness.runner.trail import open_trail
-
-    return open_trail()
+    if trail is None:
+        return settled(act())
+    return records.operation(trail(), ledger.plugin, operation, target, lambda: settled(act()))
 
 
 class SandboxedPlugin:
@@ -159,7 +135,7 @@ class SandboxedPlugin:
 
     def _mediated(self, ctx: Any) -> MediatedContext:
         # What comes from a guest has been recorded by its broker.
-        return MediatedContext(ctx, self.sandbox, None if self.in_guest else _open_trail)
+        return MediatedContext(ctx, self.sandbox, None if self.in_guest else records.open_trail)
 
     def _check_alive(self) -> None:
         if self._dead:
@@ -172,11 +148,18 @@ class SandboxedPlugin:
             return
         seconds = self.sandbox.policy.seconds(phase)
         try:
-            phases.run(self.id, phase, seconds, function, self._ctx, end=lambda: self._over(phase))
+            with self._recorded(phase):
+                phases.run(self.id, phase, seconds, function, self._ctx, end=lambda: self._over(phase))
         except PluginTimeout as error:
             if error.dead:
                 self._dead = f"its {phase} goes on past its time in a thread that nothing can end"
             raise
+
+    def _recorded(self, phase: str) -> contextlib.AbstractContextManager[None]:
+        # Code that runs here is recorded like a run without a sandbox, which it is; a guest's plugin does so itself.
+        if self.in_guest:
+            return contextlib.nullcontext()
+        return records.phase(records.open_trail(), self.id, phase, Tier.MEDIATED.value)
 
     def _over(self, phase: str) -> None:
         """A phase is past its time: its ctx refuses everything before anybody is told."""

@@ -15,8 +15,10 @@ import pytest
 
 import fastness
 from fastness.audit.reading import records
+from fastness.broker.trail import Intent
 from fastness.errors import BackendError, ConfigurationError, PluginError, PluginTimeout, PluginViolation
 from fastness.plugins import ledger, phases
+from fastness.plugins import records as plugin_records
 from fastness.plugins.ledger import Decision, MediationPolicy
 from fastness.plugins.mediation import SandboxedPlugin, sandbox_plugin
 from fastness.plugins.words import Answer
@@ -299,22 +301,54 @@ def test_decisions_are_in_the_audit_trail(home: Path) -> None:
         for row in records(str(home / "data" / "audit.db"))
     ]
     assert found == [
+        ("mine", "plugin", "setup", "mediated", "intent", "allowed", ""),
         ("mine", "ctx", "provide", "tools:x", "intent", "allowed", ""),
         ("mine", "ctx", "provide", "tools:x", "outcome", "allowed", ""),
         ("mine", "ctx", "lookup", "secret", "intent", "refused", "not_granted"),
+        ("mine", "plugin", "setup", "mediated", "outcome", "allowed", ""),
     ]
 
 
-def test_what_cannot_be_recorded_does_not_happen(home: Path) -> None:
-    (home / "data").mkdir()
-    home.chmod(0o777)
+@pytest.mark.parametrize(
+    ("setup", "code"),
+    [
+        (lambda ctx: 1 / 0, "failed"),
+        (lambda ctx: ctx.lookup("secret"), "not_granted"),
+        (lambda ctx: asyncio.sleep(3600), "timeout"),
+    ],
+    ids=["failed", "denied", "timeout"],
+)
+def test_how_a_phase_ended_is_in_the_audit_trail(setup: Any, code: str, home: Path) -> None:
+    with pytest.raises((ZeroDivisionError, PluginError)):
+        sandbox_plugin(Plugin(setup=setup), {"setup_timeout": 0.1}).setup(Ctx())
+    rows = [row for row in records(str(home / "data" / "audit.db")) if row.capability == "plugin"]
+    assert [(row.op, row.phase, row.code) for row in rows] == [("setup", "intent", ""), ("setup", "outcome", code)]
+
+
+class Full:
+    """A trail without room for any row of ctx, or for any at all."""
+
+    def __init__(self, capability: str) -> None:
+        self.capability = capability
+
+    def intend(self, intent: Intent) -> int:
+        if intent.capability == self.capability:
+            raise BackendError("writing the audit trail", "no space left")
+        return 1
+
+    def done(self, *given: Any, **named: Any) -> None: ...
+
+
+@pytest.mark.parametrize("capability", ["ctx", "plugin"])
+def test_what_cannot_be_recorded_does_not_happen(capability: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin_records, "open_trail", lambda: Full(capability))
+    ran: list[int] = []
     ctx = Ctx()
-    try:
-        with pytest.raises((BackendError, ConfigurationError)):
-            sandbox_plugin(Plugin(setup=tries("a")), {"lookup": ["*"]}).setup(ctx)
-    finally:
-        home.chmod(0o700)
+    plugin = sandbox_plugin(Plugin(setup=lambda given: (ran.append(1), given.lookup("a"))), {"lookup": ["*"]})
+    with pytest.raises(BackendError, match="no space left"):
+        plugin.setup(ctx)
     assert ctx.reached == []
+    assert len(ran) == (capability == "ctx")
 
 
 # sync and async
@@ -382,9 +416,7 @@ def test_a_module_is_a_plugin() -> None:
     assert ctx.reached == [("lookup", "a")]
 
 
-@pytest.mark.parametrize(
-    "plugin", [object(), type("Nameless", (), {"manifest": {"id": ""}})(), None, "text"]
-)
+@pytest.mark.parametrize("plugin", [object(), type("Nameless", (), {"manifest": {"id": ""}})(), None, "text"])
 def test_what_is_no_plugin_is_refused(plugin: Any) -> None:
     with pytest.raises(ConfigurationError, match="manifest"):
         sandbox_plugin(plugin)
