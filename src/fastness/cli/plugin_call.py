@@ -56,7 +56,8 @@ def call(
                 output.write(name, data)
             elif name == "log" and not as_json:
                 # By write() as the output is, so that lines come in the order in which they were made.
-                output.write("stderr", f"{data['level']}: {data['text']}\n".encode("utf-8", "replace"))
+                line = f"{one_line(data['level'], 20)}: {one_line(data['text'], 4096)}\n"
+                output.write("stderr", line.encode())
             elif name == "progress":
                 building(data)
 

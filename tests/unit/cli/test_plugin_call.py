@@ -148,10 +148,10 @@ def test_the_value(host: Host, capfd: Capture, value: Any, printed: str) -> None
 def test_output_comes_before_the_value(host: Host, capfd: Capture) -> None:
     """What the plugin prints is passed on; with --json only the one object is."""
     host.result = ended(value="done")
-    host.says = [("stdout", b"working\x07\n"), ("stderr", b"hm\n"), ("log", {"level": "info", "text": "so\x9b"})]
+    host.says = [("stdout", b"working\x07\n"), ("stderr", b"hm\n"), ("log", {"level": "info", "text": "so\x9b\nfastness: granted"})]
     assert main(["plugin", "call", "weather", "fetch"]) == 0
     out, err = capfd.readouterr()
-    assert (out, err) == ("working\\x07\ndone\n", "hm\ninfo: so\\x9b\n")
+    assert (out, err) == ("working\\x07\ndone\n", "hm\ninfo: so\\x9b\\nfastness: granted\n")
     assert main(["plugin", "call", "weather", "fetch", "--json"]) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["value"] == "done"
