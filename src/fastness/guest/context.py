@@ -297,10 +297,11 @@ def run(context: Context, plugin: dict[str, Any]) -> object:
     sys.dont_write_bytecode = True
     sources = plugin.get("sources")
     if sources and plugin["module"] not in sys.modules:
-        from _fastness_sources import install
+        from _fastness_sources import load
 
-        install(folder, sources)
-    __import__(plugin["module"])
+        load(plugin["module"], folder, sources)
+    else:
+        __import__(plugin["module"])
     method = getattr(sys.modules[plugin["module"]], plugin["method"])
     value = method(context, **_restore(plugin["arguments"]))
     if not hasattr(value, "__await__"):

@@ -58,10 +58,27 @@ class Sources:
         return self._texts.get(f"{base}/__init__.py") or self._texts.get(f"{base}.py")
 
 
-def install(folder: str, texts: dict[str, str]) -> None:
-    """Have imports find these before any folder, and after what is built in."""
+def load(name: str, folder: str, texts: dict[str, str]) -> None:
+    """
+    Import one of these modules.  Those that it imports are found before any folder, and after what is built in.
+
+    The first one is made by hand: the ways of an import touch many pages that the guest shares with others until then.
+    """
     from _frozen_importlib_external import PathFinder
 
     finders: list[Any] = sys.meta_path
-    at = finders.index(PathFinder) if PathFinder in finders else len(finders)
-    finders.insert(at, Sources(folder, texts))
+    sources = Sources(folder, texts)
+    finders.insert(finders.index(PathFinder) if PathFinder in finders else len(finders), sources)
+    if "." in name or f"{name}.py" not in texts or name in sys.builtin_module_names:
+        __import__(name)
+        return
+    spec = sources.find_spec(name)
+    module: Any = type(sys)(name)
+    module.__spec__, module.__loader__, module.__package__ = spec, sources, ""
+    module.__file__ = spec.origin
+    sys.modules[name] = module
+    try:
+        sources.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise

@@ -98,7 +98,7 @@ class Core:
             raise
 
     def _policy(self, standing: Standing, owner: str) -> Policy:
-        known, manifest, grant = standing
+        known, manifest, grant, _ = standing
         fix = f"run: fastness plugin grant {known.id} --owner {owner}"
         if known.state not in (State.ENABLED, State.AWAITING_GRANT):
             why = f": {known.why}" if known.why else ""
@@ -125,10 +125,12 @@ class Core:
 
     # runs
 
-    def calls(self, made: Policy, run: str) -> tuple[RunCalls, Watch]:
+    def _calls(self, standing: Standing, made: Policy, run: str) -> tuple[RunCalls, Watch]:
         """The brokered calls of a run under this policy, and what they are judged by."""
         functions: Any = made.scopes.get(FUNCTIONS)
-        watch = self.store.watch(made.plugin, made.owner)
+        # What stood then was a grant that stands, of a plugin that may be called, for its files: see _policy.
+        seen = None if standing.at is None else (*standing.at, made.revision)
+        watch = self.store.watch(made.plugin, made.owner, seen)
         gate = Gate(
             made.scopes,
             self.specs,
@@ -153,9 +155,9 @@ class Core:
         )
         return calls, watch
 
-    def begin(self, made: Policy, run: str) -> RunCalls:
+    def begin(self, standing: Standing, made: Policy, run: str) -> RunCalls:
         """The calls of a run that is about to begin, known from here on to whoever revokes.  Raises GrantError."""
-        calls, watch = self.calls(made, run)
+        calls, watch = self._calls(standing, made, run)
         with self._lock:
             self._running[run] = made, calls
         # Whoever revoked before it was in there did not see it; this sees that they did.

@@ -29,6 +29,7 @@ from fastness.plugins.adapters import owner_word
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.shown import InFlight, Revocation, Shown
+from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
 from fastness.runner.runner import Runner
@@ -249,7 +250,8 @@ class AsyncPluginHost:
         on_event: OnEvent | None,
     ) -> _Invocation:
         core = self._core
-        (known, manifest, _), policy = core.may(plugin, owner, str(method))
+        standing, policy = core.may(plugin, owner, str(method))
+        known, manifest = standing.known, standing.manifest
         request = running.request_of(
             running.check_method(manifest, method),
             running.check_arguments(args),
@@ -262,7 +264,7 @@ class AsyncPluginHost:
         )
         run = os.urandom(8).hex()
         core.events.invoked(known.id, owner, method, run)
-        return _Invocation(run, request, policy, core.begin(policy, run))
+        return _Invocation(run, request, policy, core.begin(standing, policy, run))
 
     def _misbehaved(self, policy: Policy, run: str, kind: OutcomeKind) -> None:
         """Count a crash, or quarantine for a violation.  The result is its caller's whatever comes of it."""
@@ -291,8 +293,9 @@ class AsyncPluginHost:
         """
 
         def read() -> dict[str, bytes]:
-            (known, _, _), _ = self._may_data(plugin, owner, "data")
-            return {path: member.content for path, member in self._core.files(known, owner).files.items()}
+            standing, _ = self._may_data(plugin, owner, "data")
+            found = self._core.files(standing.known, owner)
+            return {path: member.content for path, member in found.files.items()}
 
         return await self._waiting.call(read)
 
@@ -305,9 +308,9 @@ class AsyncPluginHost:
         """
 
         def work() -> Any:
-            _, policy = self._may_data(plugin, owner, operation)
+            standing, policy = self._may_data(plugin, owner, operation)
             run = os.urandom(8).hex()
-            calls = self._core.begin(policy, run)
+            calls = self._core.begin(standing, policy, run)
             try:
                 return act(calls, operation, running.check_arguments(args), policy.limits.wall_s)
             finally:
@@ -315,7 +318,7 @@ class AsyncPluginHost:
 
         return await self._waiting.call(work)
 
-    def _may_data(self, plugin: str, owner: str, what: str) -> Any:
+    def _may_data(self, plugin: str, owner: str, what: str) -> tuple[Standing, Policy]:
         found = self._core.may(plugin, owner, what)
         if found[0].manifest.runtime != "data":
             raise ConfigurationError("plugin", plugin, "a plugin of the runtime data; this one is code")
