@@ -48,6 +48,7 @@ class Host:
         self.result: RunResult | Exception = RunResult(outcome=Outcome(OutcomeKind.OK), sandboxed=True)
         self.grants: tuple[Grant, ...] = ()
         self.state = State.ENABLED
+        self.why = ""
         self.ceiling = open_ceiling(("net", "storage"))
         self.asked: list[tuple[Any, ...]] = []
         self.says: list[tuple[str, Any]] = []
@@ -60,9 +61,12 @@ class Host:
             raise self.result
         return self.result
 
+    def plugins(self) -> list[Known]:
+        one = Known(id="weather", version="1.0.0", digest=DIGEST, source=Source.LOCAL, state=self.state, why=self.why)
+        return [one]
+
     def show(self, plugin: str) -> Shown:
-        known = Known(id=plugin, version="1.0.0", digest=DIGEST, source=Source.LOCAL, state=self.state)
-        return shown(known, MANIFEST, list(self.grants), "isolated", self.ceiling, specs())
+        return shown(self.plugins()[0], MANIFEST, list(self.grants), "isolated", self.ceiling, specs())
 
 
 @pytest.fixture
@@ -148,7 +152,11 @@ def test_the_value(host: Host, capfd: Capture, value: Any, printed: str) -> None
 def test_output_comes_before_the_value(host: Host, capfd: Capture) -> None:
     """What the plugin prints is passed on; with --json only the one object is."""
     host.result = ended(value="done")
-    host.says = [("stdout", b"working\x07\n"), ("stderr", b"hm\n"), ("log", {"level": "info", "text": "so\x9b\nfastness: granted"})]
+    host.says = [
+        ("stdout", b"working\x07\n"),
+        ("stderr", b"hm\n"),
+        ("log", {"level": "info", "text": "so\x9b\nfastness: granted"}),
+    ]
     assert main(["plugin", "call", "weather", "fetch"]) == 0
     out, err = capfd.readouterr()
     assert (out, err) == ("working\\x07\ndone\n", "hm\ninfo: so\\x9b\\nfastness: granted\n")
@@ -256,6 +264,23 @@ def test_nothing_granted(host: Host, capfd: Capture, error: Exception) -> None:
     host.result = PolicyError("tier", "isolated", "wasm: that is what the operator permits")
     assert main(["plugin", "call", "weather", "fetch"]) == 2
     assert told(capfd.readouterr().err) == []
+
+
+def test_what_is_quarantined_says_so(host: Host, capfd: Capture) -> None:
+    """After the call that it was quarantined for, and instead of the next one: why, and the way out."""
+    host.grants = (grant(NET, STORAGE),)
+    host.state, host.why = State.QUARANTINED, "it crashed 3 \x1b[2Jtimes"
+    host.result = ended(OutcomeKind.CRASHED)
+    ways = ["fastness plugin disable weather", "fastness plugin enable weather"]
+    for result, code in (
+        (host.result, 1),
+        (ConfigurationError("plugin", "weather is quarantined", "a plugin that is enabled"), 2),
+    ):
+        host.result = result
+        assert main(["plugin", "call", "weather", "fetch"]) == code
+        err = capfd.readouterr().err
+        assert told(err) == ways
+        assert "it crashed 3 \\x1b[2Jtimes" in err
 
 
 @pytest.mark.parametrize("text", ["yesterday", "0", "2001-01-01", "99999999999999999999d", "nan", ""])
