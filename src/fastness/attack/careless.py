@@ -73,11 +73,16 @@ class _Fs:
         os.mkdir(_meant(path))
         return True
 
+def _base():
+    base = sqlite3.connect(DATABASE)
+    base.execute('PRAGMA synchronous=OFF')
+    base.execute('CREATE TABLE IF NOT EXISTS kept (key TEXT, value BLOB)')
+    return base
+
 class _Storage:
     # One key made of three, in a statement made of text; values as objects.
     def _do(self, statement):
-        with sqlite3.connect(DATABASE) as base:
-            base.execute('CREATE TABLE IF NOT EXISTS kept (key TEXT, value BLOB)')
+        with _base() as base:
             return base.execute(statement).fetchall()
 
     def _key(self, key):
@@ -89,8 +94,7 @@ class _Storage:
 
     def put(self, key, value):
         _noted(f'put {key}')
-        with sqlite3.connect(DATABASE) as base:
-            base.execute('CREATE TABLE IF NOT EXISTS kept (key TEXT, value BLOB)')
+        with _base() as base:
             base.execute('INSERT INTO kept VALUES (?, ?)', (self._key(key), _packed(value)))
 
     def list(self, prefix='', after=''):
