@@ -629,6 +629,39 @@ def test_a_host_whose_ctx_fails_is_not_the_end_of_the_host(load: Load) -> None:
     assert "/secret/path" not in said[0]
 
 
+ENDS_LATER = """
+import os, threading, time
+
+def start(ctx):
+    def later():
+        time.sleep(0.2)
+        os._exit(0)
+    threading.Thread(target=later, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_guest_that_ends_between_phases_is_an_error_as_soon_as_somebody_looks(
+    wrapped: bool, tier: str, load: Load
+) -> None:
+    if tier == "wasm":
+        pytest.skip("between two phases nothing of a guest runs in this tier")
+    plugin: Any = load(ENDS_LATER, tier=tier)
+    if wrapped:
+        plugin = fastness.sandbox_plugin(plugin, EVERYTHING)
+    host = started(plugin)
+    assert host.state("guest") is PluginState.STARTED
+    ends = time.monotonic() + 20
+    while host.state("guest") is PluginState.STARTED:
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+    (fault,) = host.errors()
+    assert (host.state("guest"), fault.phase) == (PluginState.ERROR, "running")
+    assert "its guest has ended" in str(fault.error)
+    host.stop()
+    assert len(host.errors()) == 1
+
+
 def test_between_phases_it_reaches_nothing(load: Load) -> None:
     source = """
 import threading, time

@@ -151,6 +151,12 @@ class IsolatedPlugin:
         """Every decision about its calls so far, oldest first."""
         return self.sandbox.audit()
 
+    @property
+    def alive(self) -> bool:
+        """Whether its guest runs: from its setup until it is ended, or ends by itself."""
+        session = self._session
+        return session is not None and not self._over and session.alive
+
     def setup(self, ctx: Any) -> None:
         """
         Make the guest, load the module there and call its ``setup``.  Raises PluginError and what it is made of.

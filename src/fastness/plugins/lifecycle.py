@@ -55,7 +55,11 @@ class PluginState(enum.StrEnum):
 
 
 class PluginFault(msgspec.Struct, frozen=True, kw_only=True):
-    """An error that the host collected: which ``plugin``, in which ``phase``, and when, in seconds since 1970."""
+    """
+    An error that the host collected: which ``plugin``, in which ``phase``, and when, in seconds since 1970.
+
+    The phase is ``running`` where a guest has ended by itself between two of them.
+    """
 
     plugin: str
     phase: str
@@ -190,19 +194,28 @@ class DefaultPluginHost:
 
     def state(self, plugin: str) -> PluginState:
         """Where a plugin stands.  Raises ConfigurationError."""
-        with self._lock:
-            entry = self._entries.get(plugin)
-        if entry is None:
+        found = self.states().get(plugin)
+        if found is None:
             raise ConfigurationError("plugin", plugin, "the id of a plugin that was registered")
-        return entry.state
+        return found
 
     def states(self) -> dict[str, PluginState]:
-        """Where each plugin stands, by its id."""
+        """Where each plugin stands, by its id.  A guest that has ended by itself is an error by now."""
+        # Not while phases run: then they find out themselves.
+        if self._turn.acquire(blocking=False):
+            try:
+                for entry in self._in(PluginState.READY, PluginState.STARTED):
+                    if in_guest(entry.plugin) and not getattr(entry.plugin, "alive", True):
+                        self._fail(entry, "running", PluginError(f"plugin {entry.ctx._plugin!r}: its guest has ended"))
+                        self._withdraw(entry.ctx._plugin)
+            finally:
+                self._turn.release()
         with self._lock:
             return {name: entry.state for name, entry in self._entries.items()}
 
     def errors(self) -> tuple[PluginFault, ...]:
         """What went wrong so far, in the order of its coming."""
+        self.states()
         with self._lock:
             return tuple(self._faults)
 

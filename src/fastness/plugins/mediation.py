@@ -103,6 +103,11 @@ class SandboxedPlugin:
         """Whether a phase goes on past its time in a thread that nothing can end."""
         return bool(self._dead)
 
+    @property
+    def alive(self) -> bool:
+        """Whether its guest runs; True of what runs in this process."""
+        return bool(self._plugin.alive) if self.in_guest else True
+
     def audit(self) -> tuple[Decision, ...]:
         """Every decision so far, oldest first."""
         return self.sandbox.audit()
