@@ -216,8 +216,11 @@ class Talk:
                 # What a guest said before it ended is still in the socket and the pipes.
                 more = self._hear()
                 if self.calling is not None and more is not None:
-                    # Answers that were there at once need no second look.
-                    self._answer(waiter)
+                    # Answers that were there at once need no second look; a guest that was not heard for want of them
+                    # may have said more in the same breath.
+                    waited = box.session.paused
+                    if self._answer(waiter) or (waited and not box.session.paused):
+                        more = True
             if process in ready and more is False:
                 raise BoxLost("the guest has ended")
 
