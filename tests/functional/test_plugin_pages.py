@@ -77,6 +77,22 @@ def test_a_plugin_of_one_file(home: Path, capfd: Capture) -> None:
     assert capfd.readouterr().out == "hello-there\n"
 
 
+def test_a_plugin_in_javascript(home: Path, capfd: Capture) -> None:
+    """The function of the page, with a manifest of a few lines."""
+    house.require("javascript guest")
+    (code,) = blocks("writing.md", "js")
+    manifest = (
+        'export const MANIFEST = { id: "count", version: "1.0.0", api: 1, runtime: "javascript", methods: ["count"],\n'
+        '  capabilities: [{ kind: "storage", quota: 4096, reason: "Counts." }] };\n'
+    )
+    Path("count.mjs").write_text(manifest + code)
+    assert main(["plugin", "install", "count.mjs", "--yes"]) == 0
+    for printed in ('{"words": 2, "all": 2}\n', '{"words": 2, "all": 4}\n'):
+        capfd.readouterr()
+        assert main(["plugin", "call", "count", "count", "--arg", "text=rain again"]) == 0
+        assert capfd.readouterr().out == printed
+
+
 def test_hosting_from_python(home: Path) -> None:
     """The program of the page prints what stands below it."""
     program, plugin, *_ = blocks("hosting.md", "python")
