@@ -39,7 +39,7 @@ def test_fetch_and_store() -> None:
 
 def test_words() -> None:
     """A plugin in JavaScript counts, and remembers between its calls."""
-    house.require("javascript guest")
+    house.require("wasmtime")
     out = run("words")
     assert "{'words': 7, 'different': 4}" in out
     assert "most used: [['the', 4], ['rain', 3]]" in out

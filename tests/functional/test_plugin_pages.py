@@ -79,7 +79,7 @@ def test_a_plugin_of_one_file(home: Path, capfd: Capture) -> None:
 
 def test_a_plugin_in_javascript(home: Path, capfd: Capture) -> None:
     """The function of the page, with a manifest of a few lines."""
-    house.require("javascript guest")
+    house.require("wasmtime")
     (code,) = blocks("writing.md", "js")
     manifest = (
         'export const MANIFEST = { id: "count", version: "1.0.0", api: 1, runtime: "javascript", methods: ["count"],\n'
