@@ -52,7 +52,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
         screen.line()
         for whose, new in shown.new.items():
             if new:
-                screen.line(f"New since the owner {spelled_out(whose)} granted it", "bold")
+                screen.line(f"More than the owner {spelled_out(whose)} granted before", "bold")
             for words in new:
                 screen.line(f"+ {spelled_out(words)}", "yellow", indent=2)
             if new:

@@ -154,7 +154,7 @@ def test_an_upgrade_that_asks_for_more_waits(folder: Path, capfd: Capture) -> No
     assert "--upgrade" in capfd.readouterr().err
     assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
     out = capfd.readouterr().out
-    new = out[out.index("New since the owner me granted it") :]
+    new = out[out.index("More than the owner me granted before") :]
     assert re.findall(r"^  \+ (\w+):", new, re.MULTILINE) == ["storage", "process"]
     assert "128K" in new
     assert "net:" not in new
