@@ -48,6 +48,7 @@ def test_words() -> None:
 def test_build_runner() -> None:
     """Programs run in boxes of their own, and what they made comes back."""
     house.require("isolated tier")
+    house.require("control groups")
     out = run("build_runner")
     assert "{'count.txt': '3\\n', 'sorted.txt': 'rain\\nsun\\nwind\\n'}, 'reproducible': True" in out
 
