@@ -228,6 +228,15 @@ def test_a_host_that_stops_before_it_started_may_start(load: Load) -> None:
     assert "load it again" in str(host.errors()[0].error)
 
 
+def test_without_a_setup_nothing_is_started_and_nothing_stopped(load: Load) -> None:
+    plugin = load("raise SystemExit")
+    with pytest.raises(PluginError, match="is not set up"):
+        plugin.start(None)
+    plugin.stop(None)
+    assert plugin.results == {}
+    assert not plugin.alive
+
+
 def test_without_any_phase_there_is_nothing_to_fail(load: Load) -> None:
     host = started(load("x = 1"))
     assert host.stop() == {"guest": PluginState.STOPPED}

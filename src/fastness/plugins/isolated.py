@@ -74,7 +74,6 @@ class IsolatedPlugin:
         self.id = loaded.manifest.id
         self.tier = tier
         self.left_out = loaded.left_out
-        self.results: dict[str, RunResult] = {}
         self.sandbox = Ledger(self.id, policy)
         self._loaded = loaded
         self._limits = limits
@@ -87,6 +86,7 @@ class IsolatedPlugin:
 
     def _begin(self) -> None:
         """What one life of it takes, from ``setup`` to ``stop``."""
+        self.results: dict[str, RunResult] = {}
         self._waiting = ThreadWaiting()
         self._runner = Runner(lambda wanted: registry.make(wanted, engines=1, waiting=self._waiting), self._waiting)
         self._bridge = bridge.Bridge(values.MAX_BYTES)
@@ -173,12 +173,15 @@ class IsolatedPlugin:
 
     def start(self, ctx: Any) -> None:
         """Call its ``start`` in the same guest."""
+        if self._session is None and not self._over:
+            raise PluginError(f"plugin {self.id!r} is not set up")
         self._phase("start", ctx)
 
     def stop(self, ctx: Any) -> None:
-        """Call its ``stop``, and end the guest."""
+        """Call its ``stop``, and end the guest.  One that was not set up has nothing to stop."""
         try:
-            self._phase("stop", ctx)
+            if self._session is not None or self._over:
+                self._phase("stop", ctx)
         finally:
             self.close()
         self._stopped = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import enum
 import logging
 import os
 import threading
@@ -19,12 +18,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from fastness.errors import ConfigurationError, FastnessError, PluginError, PluginViolation
 from fastness.plugins import phases
 from fastness.plugins.ledger import MediationPolicy
 from fastness.plugins.mediation import SandboxedPlugin, sandbox_plugin
+from fastness.plugins.standing import ENDED, PluginFault, PluginState
 from fastness.plugins.words import LEVELS, LOG_MAX, answer, id_of, in_guest, phase_of, visible
 from fastness.tier import Tier
 
@@ -35,36 +33,6 @@ _log = logging.getLogger("fastness.plugins")
 _log.addHandler(logging.NullHandler())
 _NAME_MAX = 200
 _MEDIATED = Tier.MEDIATED.value
-
-
-class PluginState(enum.StrEnum):
-    """
-    Where a registered plugin stands.
-
-    ``registered``: nothing of it has run, or it was stopped and may start anew.  ``ready``: its ``setup`` went well.
-    ``started``, ``stopped``.  ``error``: a phase failed, and nothing of it is called again.  ``dead``: a phase goes on
-    past its time in a thread that nothing can end.
-    """
-
-    REGISTERED = "registered"
-    READY = "ready"
-    STARTED = "started"
-    STOPPED = "stopped"
-    ERROR = "error"
-    DEAD = "dead"
-
-
-class PluginFault(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    An error that the host collected: which ``plugin``, in which ``phase``, and when, in seconds since 1970.
-
-    The phase is ``running`` where a guest has ended by itself between two of them.
-    """
-
-    plugin: str
-    phase: str
-    error: Exception
-    at: float
 
 
 class PluginContext:
@@ -312,14 +280,18 @@ class DefaultPluginHost:
     def _run(self, entry: _Entry, phase: str, then: PluginState) -> None:
         function = phase_of(entry.plugin, phase)
         plugin = entry.ctx._plugin
+        if phase == "setup":
+            with self._lock:
+                entry.state = PluginState.REGISTERED
         try:
             if function is not None:
                 _call(function, entry.ctx, plugin, phase)
         except Exception as error:  # noqa: BLE001  # whatever a plugin raises is collected, and stops nobody else
             self._fail(entry, phase, error)
         else:
-            entry.state = then
-        if entry.state in (PluginState.STOPPED, PluginState.ERROR, PluginState.DEAD):
+            with self._lock:
+                entry.state = then
+        if entry.state in ENDED:
             self._withdraw(plugin)
 
     def _fail(self, entry: _Entry, phase: str, error: Exception) -> None:
@@ -349,6 +321,7 @@ class DefaultPluginHost:
     def _provide(self, plugin: str, name: str, value: Any) -> None:
         _check_name(name)
         with self._lock:
+            self._check_lives(plugin)
             owner = self._values.get(name, (plugin, None))[0]
             if owner == plugin:
                 self._values[name] = (plugin, value)
@@ -359,7 +332,14 @@ class DefaultPluginHost:
     def _declare(self, plugin: str, tag: str) -> None:
         _check_name(tag)
         with self._lock:
+            self._check_lives(plugin)
             self._tags.setdefault(tag, set()).add(plugin)
+
+    def _check_lives(self, plugin: str) -> None:
+        # What one has provided is withdrawn once, when it ends: nothing may come after that.
+        entry = self._entries.get(plugin)
+        if entry is not None and entry.state in ENDED:
+            raise PluginError(f"plugin {plugin!r} has ended: it is {entry.state.value}")
 
     def _logged(self, plugin: str, level: str, text: str) -> None:
         if self._on_log is not None:

@@ -204,6 +204,22 @@ def test_a_name_that_is_taken_is_not_taken_over() -> None:
     assert host.lookup("d") == 2
 
 
+def test_what_has_ended_provides_nothing_more() -> None:
+    kept: list[Any] = []
+    host = DefaultPluginHost()
+    host.register(plugin("a", setup=kept.append))
+    host.register(plugin("b", setup=lambda ctx: (kept.append(ctx), 1 / 0)))
+    host.start()
+    kept[0].provide("a:x", 1)
+    host.stop()
+    for ctx in kept:
+        with pytest.raises(PluginError, match="has ended"):
+            ctx.provide("late", 1)
+        with pytest.raises(PluginError, match="has ended"):
+            ctx.declare_capability("late")
+    assert (host.provided(), host.declared()) == ({}, {})
+
+
 @pytest.mark.parametrize("name", ["", None, 5, "a" * 201])
 def test_a_name_that_is_none_is_refused(name: Any) -> None:
     host = DefaultPluginHost()
