@@ -15,14 +15,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from fastness.broker import portal
 from fastness.broker.failures import failure
 from fastness.broker.gate import Allowed, Gate, Refused, arguments_of
-from fastness.broker.trail import Intent, QuickTrail, Trail
+from fastness.broker.outcomes import Outcomes
+from fastness.broker.refusals import Refusals
+from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
 from fastness.capability import CallContext, Later, Operation
 from fastness.errors import BackendError, Denied, GuestProtocolError
@@ -30,8 +32,6 @@ from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
 
-#: Rows of refusals that are kept; the rest is counted.
-_ROWS = 64
 #: Seconds that cancelled calls have to come to rest.
 _REST_S = 5.0
 _TEXT = 500
@@ -49,8 +49,8 @@ class RunCalls:
     While calls are in flight it looks every 50 ms whether the grant behind them still stands, and cancels them where it
     does not: whoever revoked it may be another process.  Close it when the run is over.
 
-    With ``here``, calls whose adapter and trail wait for nobody are served on the thread that submits them, which must
-    be one that may take a tenth of a millisecond for it; the others, and all without it, in the broker's loop.
+    Calls are served in the broker's loop.  With ``here``, those whose adapter and trail wait for nobody are served on
+    the thread that submits them, which must be one that may take a tenth of a millisecond for it.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class RunCalls:
     ) -> None:
         self._gate = gate
         self._trail = trail
-        #: Where calls may be served on the thread that brings them, the trail as that needs it.
-        self._quick = cast("QuickTrail", trail) if here and hasattr(trail, "intend_at_once") else None
-        #: Outcomes of such calls, which are recorded while the guest takes their answers.
-        self._owed: deque[tuple[int, Intent, str, int, int, int]] = deque()
-        self._here = 0
+        self._outcomes = Outcomes(trail)
+        self._quick = self._outcomes.quick
+        #: Whether calls may be served where they are submitted; those that a thread serves just now.
+        self._submits = here and self._quick is not None
+        self._serving: set[int] = set()
         self._of = (run, plugin, owner)
         self._left = calls
         self._value_bytes = value_bytes
@@ -90,11 +90,9 @@ class RunCalls:
         #: Calls that were handed to the loop and have not begun, and those dropped before they had.
         self._waiting: set[int] = set()
         self._dropped: set[int] = set()
-        self._rows: dict[tuple[str, str, str, DenialCode], Denial] = {}
-        self._rows_dropped = 0
+        self._refusals = Refusals()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._closed = False
-        self._began = time.monotonic()
         #: Why everything that is in flight is being cancelled.
         self._why = DenialCode.CANCELLED
 
@@ -114,9 +112,14 @@ class RunCalls:
                 raise TooManyCalls
             self._left -= 1
             self._waiting.add(id)
-            self._here = id if self._quick is not None else 0
-        if self._quick is not None and self._served(self._quick, id, capability, operation, arguments):
-            return
+            if self._submits:
+                self._serving.add(id)
+        if self._submits:
+            try:
+                if self._served(id, capability, operation, arguments):
+                    return
+            finally:
+                self._serving.discard(id)
         portal.soon(self._begin, id, capability, operation, arguments)
 
     def drop(self, id: int) -> None:
@@ -134,18 +137,17 @@ class RunCalls:
                 return []
             found = list(self._answers)
             self._answers.clear()
-            if not (found and self._owed):
+            if not (found and self._outcomes and self._submits):
                 # With answers to give it stays rung, so that this is asked again when they have been given.
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._bell)
-        if not found and self._owed:
-            self._settle()
+        if not found and self._outcomes and self._submits:
+            self._outcomes.settle(wait=False)
         return found
 
     def denials(self) -> tuple[tuple[Denial, ...], int]:
         """Refusals so far, and how many did not fit."""
-        with self._lock:
-            return tuple(self._rows.values()), self._rows_dropped
+        return self._refusals.rows()
 
     def close(self) -> None:
         """Cancel what is in flight and wait for its rest.  Idempotent."""
@@ -153,10 +155,10 @@ class RunCalls:
             if self._closed:
                 return
             self._closed = True
-        self._settle(True)
+        self._outcomes.settle(wait=True)
         with self._lock:
             # A run that called nothing has woken no loop.
-            idle = not self._waiting and not self._tasks
+            idle = not (self._waiting or self._tasks or self._serving)
         if not idle:
             portal.wait(self._rest(), _REST_S + 1)
         with self._lock:
@@ -175,27 +177,25 @@ class RunCalls:
         with self._lock:
             return tuple(sorted({*self._waiting, *self._tasks}))
 
-    # on the thread that submits
+    # on the thread that submits, or in the loop
 
-    def _served(self, trail: QuickTrail, id: int, capability: str, operation: str, arguments: bytes) -> bool:
+    def _served(self, id: int, capability: str, operation: str, arguments: bytes) -> bool:
         """Serve a call here; False, and nothing done, where anything of it may have to wait or is to be refused."""
+        assert self._quick is not None
+        decided = self._gate.decide(capability, operation)
+        if isinstance(decided, Refused) or decided.at_once is None or decided.operation.leaves:
+            return False
         try:
-            decided = self._gate.decide(capability, operation)
-            if isinstance(decided, Refused) or decided.at_once is None or decided.operation.leaves:
-                return False
-            try:
-                given, intent = self._understood(decided, capability, operation, arguments)
-            except (GuestProtocolError, msgspec.ValidationError):
-                return False
-            context = self._context(decided)
-            if self._owed:
-                self._settle()
-            number = trail.intend_at_once(intent)
-            if number is None:
-                return False
-            self._do_here(id, number, intent, decided, given, context)
-        finally:
-            self._here = 0
+            given, intent = self._understood(decided, capability, operation, arguments)
+        except (GuestProtocolError, msgspec.ValidationError):
+            return False
+        context = self._context(decided)
+        if self._outcomes:
+            self._outcomes.settle(wait=False)
+        number = self._quick.intend_at_once(intent)
+        if number is None:
+            return False
+        self._do_here(id, number, intent, decided, given, context)
         return True
 
     def _do_here(
@@ -214,9 +214,10 @@ class RunCalls:
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
             code, message, noted = failure(error)
             if noted is not None:
-                self._note(intent, noted)
+                self._refusals.note(intent, noted)
         micros = (time.monotonic_ns() - began) // 1000
-        self._owed.append((number, intent, code, micros, context.bytes_in, context.bytes_out))
+        bytes_in, bytes_out = context.bytes_in, context.bytes_out
+        self._outcomes.owe(number, intent, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
         with self._lock:
             self._waiting.discard(id)
             closed = self._closed
@@ -224,27 +225,7 @@ class RunCalls:
                 self._answers.append(Answer(id, value, code, message[:_TEXT]))
                 os.eventfd_write(self._bell, 1)
         if closed:
-            self._settle(True)
-
-    def _settle(self, wait: bool = False) -> None:
-        """Record the outcomes that are owed; what would have to wait for others is left to the loop, or waits."""
-        while self._owed:
-            try:
-                owed = self._owed.popleft()
-            except IndexError:
-                return  # another thread, which closes this
-            number, intent, code, micros, bytes_in, bytes_out = owed
-            told: dict[str, Any] = {"code": code, "micros": micros, "bytes_in": bytes_in, "bytes_out": bytes_out}
-            if self._quick is not None and not wait and self._quick.done_at_once(number, intent, **told):
-                continue
-            if wait:
-                self._done(number, intent, told)
-            else:
-                portal.soon(self._done, number, intent, told)
-
-    def _done(self, number: int, intent: Intent, told: dict[str, Any]) -> None:
-        with contextlib.suppress(BackendError):  # the trail keeps it, and writes it before its next record
-            self._trail.done(number, intent, **told)
+            self._outcomes.settle(wait=True)
 
     # in the loop
 
@@ -255,15 +236,29 @@ class RunCalls:
                 self._start(id, self._do(id, number, *of))
                 return
             self._dropped.discard(id)
-        self._done(number, of[0], {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
+        self._outcomes.record(number, of[0], {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
 
     def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         with self._lock:
-            self._waiting.discard(id)
-            if self._closed or id in self._dropped:
+            over = self._closed or id in self._dropped
+            if over:
+                self._waiting.discard(id)
                 self._dropped.discard(id)
+            else:
+                self._serving.add(id)
+        if over:
+            return
+        try:
+            if self._quick is not None and self._served(id, capability, operation, arguments):
+                # While the guest takes the answer.
+                self._outcomes.settle(wait=True)
                 return
-            self._start(id, self._serve(id, capability, operation, arguments))
+        finally:
+            self._serving.discard(id)
+        with self._lock:
+            self._waiting.discard(id)
+            if not self._closed:
+                self._start(id, self._serve(id, capability, operation, arguments))
 
     def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -316,7 +311,7 @@ class RunCalls:
             await asyncio.wait(tasks, timeout=_REST_S)
         ends = time.monotonic() + _REST_S
         # What another thread serves just now takes no longer than this.
-        while self._here and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
+        while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
             await asyncio.sleep(0.001)
 
     async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
@@ -403,7 +398,7 @@ class RunCalls:
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
             code, message, noted = failure(error)
             if noted is not None:
-                self._note(intent, noted)
+                self._refusals.note(intent, noted)
         micros = (time.monotonic_ns() - began) // 1000
         bytes_in, bytes_out = context.bytes_in, context.bytes_out
         for one, what in announced:
@@ -416,11 +411,11 @@ class RunCalls:
         if cancelled and self._why is DenialCode.CANCELLED:
             return
         if cancelled:
-            self._note(intent, self._why)
+            self._refusals.note(intent, self._why)
         self._answer(Answer(id, value, code, message[:_TEXT]))
 
     def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
-        self._note(intent, code)
+        self._refusals.note(intent, code)
         self._fail(id, intent, code.value, message)
 
     def _fail(self, id: int, intent: Intent, code: str, message: str) -> None:
@@ -429,24 +424,6 @@ class RunCalls:
         except BackendError:
             pass  # nothing has happened that would go unrecorded
         self._answer(Answer(id, code=code, message=message[:_TEXT]))
-
-    def _note(self, intent: Intent, code: DenialCode) -> None:
-        key = (intent.capability, intent.operation, intent.target, code)
-        with self._lock:
-            row = self._rows.get(key)
-            if row is not None:
-                self._rows[key] = msgspec.structs.replace(row, count=row.count + 1)
-            elif len(self._rows) < _ROWS:
-                self._rows[key] = Denial(
-                    capability=intent.capability,
-                    operation=intent.operation,
-                    target=intent.target,
-                    code=code,
-                    layer="broker",
-                    at=time.monotonic() - self._began,
-                )
-            else:
-                self._rows_dropped += 1
 
     def _answer(self, answer: Answer) -> None:
         with self._lock:

@@ -20,9 +20,9 @@ from fastness.grant import Ceiling, check_owner, open_ceiling
 from fastness.manifest import Manifest
 from fastness.plugins import rows
 from fastness.plugins.adapters import Adapters
+from fastness.plugins.current import Opened, Standing, Standings
 from fastness.plugins.events import Events
 from fastness.plugins.package import Package
-from fastness.plugins.standing import Opened, Standing, Standings
 from fastness.plugins.states import Known, Source, State
 from fastness.plugins.store import Store, Watch
 from fastness.policy import Policy
@@ -36,7 +36,8 @@ _STRANGERS = 2
 
 class Core:
     """
-    See :class:`fastness.plugins.host.AsyncPluginHost` for the arguments.  Methods block; any thread may call them.
+    See :class:`fastness.plugins.host.AsyncPluginHost` for the arguments; ``here`` says that whoever waits for a guest
+    is a thread that may serve its calls too, and no loop.  Methods block; any thread may call them.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Core:
         self.specs = self.adapters.specs
         self.ceiling = ceiling or settings.ceiling(self.specs) or open_ceiling(self.adapters.kinds())
         self._tier = _host_tier(registry.named(tier, dict(os.environ)))
+        self._here = here
         self.store = Store(self.specs)
         self.standings = Standings(self.store, self.specs)
         self.opened = Opened()
