@@ -22,7 +22,7 @@ from fastness.errors import ConfigurationError, FastnessError, PluginError, Plug
 from fastness.plugins import phases
 from fastness.plugins.ledger import MediationPolicy
 from fastness.plugins.mediation import SandboxedPlugin, sandbox_plugin
-from fastness.plugins.standing import ENDED, PluginFault, PluginState
+from fastness.plugins.plugin_states import ENDED, PluginFault, PluginState
 from fastness.plugins.words import LEVELS, LOG_MAX, answer, id_of, in_guest, phase_of, visible
 from fastness.tier import Tier
 
