@@ -8,6 +8,7 @@ on loopback.  The careless host gives its guest a ``ctx`` of the same shape.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,9 +74,12 @@ class Names:
 
     def __init__(self, known: Mapping[str, Sequence[Sequence[str]]]) -> None:
         self._known = {name: list(answers) for name, answers in known.items()}
+        #: Every name that it was asked about.
+        self.asked: list[str] = []
 
     async def __call__(self, name: str) -> Sequence[str]:
         """The next answers for a name.  Raises OSError."""
+        self.asked.append(name)
         answers = self._known.get(name)
         if not answers:
             raise OSError("no such name")
@@ -88,7 +92,13 @@ def net(
     secrets: Sequence[Secret] = (),
     **more: Any,
 ) -> Net:
-    """The adapter of ``net`` with a resolver that knows these names; the guard lets these addresses pass as public."""
+    """
+    The adapter of ``net`` with a resolver that knows these names; the guard lets these addresses pass as public.
+
+    Raises Skip where there is no client of HTTP, without which nothing is asked and so nothing is shown.
+    """
+    if importlib.util.find_spec("httpcore2") is None:
+        raise Skip("no client of HTTP is installed; it comes with fastness[net]")
     guard = AddressGuard([Allowance(*one) for one in allowed])
     by_name = {secret.name: secret for secret in secrets}
     return Net(guard, resolve=Names(known), secrets=lambda owner, name: by_name.get(name), **more)
@@ -212,6 +222,12 @@ def control(arena: Arena, code: str, *, limit_s: float = 6.0, **facts: Any) -> B
     given = {**careless.FACTS, "ROOT": str(root), "SECRET": arena.token, **facts}
     # Calls are made the same way on both sides.
     return arena.outside.run(arena.python(careless.CTX + PRELUDE + _BY_HAND_OUTSIDE + code, **given), limit_s=limit_s)
+
+
+def sure(true: object, what: str) -> None:
+    """Raises RuntimeError, which voids the attempt, where what it rests on is not so."""
+    if not true:
+        raise RuntimeError(f"the attempt shows nothing: {what}")
 
 
 def times(ran: RunResult | Bare, word: str) -> int:

@@ -168,6 +168,7 @@ class _Net:
     cookies = []
 
     def _resolve(self, name):
+        _noted(f'asked {name}')
         if name in NAMES:
             answers = NAMES[name]
             found = (answers.pop(0) if len(answers) > 1 else answers[0])[-1]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fastness.attack.arena import Arena
     from fastness.attack.outside import Bare
     from fastness.capability import Adapter
+    from fastness.plugins.isolated import IsolatedPlugin
     from fastness.runs import RunResult
 
 #: Files of a plugin by path.
@@ -133,14 +134,15 @@ class Home:
         config.forget()
 
     def install(self, files: Files, *, id: str = "attack.plugin", **how: Any) -> Shown:
-        """Install a plugin of these files, to run in the tier under attack."""
+        """Install a plugin of these files, to run in the tier under attack unless ``choose`` is False."""
         self._count += 1
         return self.install_from(put(self.top / "sources" / str(self._count), files), id=id, **how)
 
     def install_from(self, folder: Path, *, id: str = "attack.plugin", **how: Any) -> Shown:
         """Install what is there; see :meth:`install`."""
+        choose = how.pop("choose", True)
         found: Shown = drive(self.host.install(folder, **how))
-        if found.manifest.runtime == "python":
+        if choose and found.manifest.runtime == "python":
             drive(self.host.set_tier(id, self._arena.tier, trust="reviewed"))
         return found
 
@@ -292,3 +294,49 @@ def command(home: Home, *arguments: str) -> str:
     if "fastness[cli]" in text:
         raise Skip("the command line is not installed")
     return text
+
+
+class Nothing:
+    """What a plugin in a guest is given that does nothing."""
+
+    def lookup(self, name: str) -> object:
+        """Nothing is provided."""
+        return None
+
+    def provide(self, name: str, value: object) -> None:
+        """It is not kept."""
+
+    def declare_capability(self, tag: str) -> None:
+        """Nobody is told."""
+
+    def log(self, level: str, text: str) -> None:
+        """It is not kept."""
+
+
+class Lookups(Nothing):
+    """The same with a value under every name; ``asked`` are those that were given."""
+
+    def __init__(self, value: str) -> None:
+        self.asked: list[str] = []
+        self._value = value
+
+    def lookup(self, name: str) -> object:
+        """The value."""
+        self.asked.append(name)
+        return self._value
+
+
+@contextlib.contextmanager
+def isolated(arena: Arena, path: Path, **how: Any) -> Iterator[IsolatedPlugin]:
+    """A plugin of this file that is loaded in the tier under attack, and whose records are the attempt's."""
+    from fastness.audit.log import AuditLog
+    from fastness.plugins.isolated import IsolatedPlugin
+
+    folder = arena.shared_folder(0o700)
+    log = AuditLog(str(folder / "audit.db"), str(folder / "audit.key"))
+    plugin = IsolatedPlugin.load(path, tier=arena.tier, trail=log, **how)
+    try:
+        yield plugin
+    finally:
+        plugin.close()
+        log.close()

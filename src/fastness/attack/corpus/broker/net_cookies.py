@@ -21,11 +21,8 @@ def attack(arena: Arena) -> Effect:
     with brokering.Broker(arena, net=adapter) as broker:
         facts = {"URL": f"http://a.test:{server.port}"}
         result = broker.run(CODE, brokering.everywhere(server.port), facts=facts)
-        return Effect(
-            "kept=yes" in server.text() or len(server.heads) != 3,
-            f"{server.text().count('kept=yes')} of them came back",
-            result,
-        )
+        brokering.sure(len(server.heads) == 3, "nobody asked")
+        return Effect("kept=yes" in server.text(), f"{server.text().count('kept=yes')} of them came back", result)
 
 
 def control(arena: Arena) -> Effect:

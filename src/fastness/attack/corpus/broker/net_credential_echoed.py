@@ -60,7 +60,8 @@ def attack(arena: Arena) -> Effect:
         facts = {"URL": f"http://a.test:{server.port}"}
         result = broker.run(CODE, brokering.everywhere(server.port, secrets=("key",)), facts=facts)
         came = _forms(result, _value(arena))
-        return Effect(came > 0 or "Bearer" not in server.text(), f"it came back in {came} forms", result)
+        brokering.sure("Bearer" in server.text(), "the credential was not used")
+        return Effect(came > 0, f"it came back in {came} forms", result)
 
 
 def control(arena: Arena) -> Effect:

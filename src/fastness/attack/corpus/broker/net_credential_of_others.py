@@ -32,17 +32,18 @@ def attack(arena: Arena) -> Effect:
     held.chmod(0o600)
     secrets = SecretFile(str(held))
     guard = AddressGuard([Allowance("a.test", "127.0.0.1", server.port)])
+    brokering.net({})
     adapter = Net(guard, resolve=brokering.Names({"a.test": [["127.0.0.1"]]}), secrets=secrets)
     with brokering.Broker(arena, net=adapter) as broker:
         scope = brokering.everywhere(server.port, secrets=("key",))
         facts = {"URL": f"http://a.test:{server.port}/"}
         broker.run(CODE, scope, owner="other", facts=facts)
-        if arena.token not in server.text():
-            raise RuntimeError("the other owner's own request went without it")
+        brokering.sure(arena.token in server.text(), "the other owner's own request went without it")
         server.heads.clear()
         result = broker.run(CODE, scope, facts=facts)
+    brokering.sure(server.heads, "nobody asked")
     took = arena.token in server.text()
-    return Effect(took or not server.heads, "it went along" if took else "it did not go along", result)
+    return Effect(took, "it went along" if took else "it did not go along", result)
 
 
 def control(arena: Arena) -> Effect:

@@ -38,7 +38,8 @@ def attack(arena: Arena) -> Effect:
         facts = {"URL": f"http://a.test:{server.port}"}
         result = broker.run(CODE, brokering.everywhere(server.port, secrets=("key",)), facts=facts)
         went = server.text().count(arena.token)
-        return Effect(went > 0 or len(server.heads) < 5, f"it went with {went} of {len(server.heads)} requests", result)
+        brokering.sure(len(server.heads) > 5, "nobody asked")
+        return Effect(went > 0, f"it went with {went} of {len(server.heads)} requests", result)
 
 
 def control(arena: Arena) -> Effect:

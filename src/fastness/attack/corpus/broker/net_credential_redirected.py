@@ -26,8 +26,7 @@ def attack(arena: Arena) -> Effect:
     scope = brokering.everywhere(home.port, other.port, secrets=("key",))
     with brokering.Broker(arena, net=brokering.net(names, *allowed, secrets=[secret])) as broker:
         result = broker.run(CODE, scope, facts={"URL": f"http://a.test:{home.port}/"})
-    if arena.token not in home.text() or not other.heads:
-        raise RuntimeError("the credential was not used, or the redirect not followed")
+    brokering.sure(arena.token in home.text() and other.heads, "the credential or the redirect was not used")
     took = arena.token in other.text()
     return Effect(took, f"the other server {'had' if took else 'never had'} it", result)
 

@@ -27,7 +27,8 @@ def attack(arena: Arena) -> Effect:
         lines = stream.getvalue().splitlines()
         rows = len(list(reading.records(str(broker.audit))))
         forged = len(lines) != rows or chr(27) in stream.getvalue()
-        return Effect(forged or rows < 2, f"{len(lines)} lines for {rows} records", result)
+        brokering.sure(rows > 1, "nothing was recorded")
+        return Effect(forged, f"{len(lines)} lines for {rows} records", result)
 
 
 def control(arena: Arena) -> Effect:
