@@ -271,6 +271,7 @@ def test_threads_are_bounded_and_taken_again() -> None:
         await asyncio.wait([waits, given_up], timeout=0.05)
         assert not waits.done()
         given_up.cancel()
+        await asyncio.wait([given_up])
         hold.set()
         return await waits
 
