@@ -20,9 +20,9 @@ from fastness.grant import Ceiling, check_owner, open_ceiling
 from fastness.manifest import Manifest
 from fastness.plugins import rows
 from fastness.plugins.adapters import Adapters
-from fastness.plugins.current import Opened, Standing, Standings
 from fastness.plugins.events import Events
 from fastness.plugins.package import Package
+from fastness.plugins.standing import Opened, Standing, Standings
 from fastness.plugins.states import Known, Source, State
 from fastness.plugins.store import Store, Watch
 from fastness.policy import Policy

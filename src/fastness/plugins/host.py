@@ -27,9 +27,9 @@ from fastness.plugins import running
 from fastness.plugins.acting import act
 from fastness.plugins.adapters import owner_word
 from fastness.plugins.core import Core
-from fastness.plugins.current import Standing
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.shown import InFlight, Revocation, Shown
+from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
 from fastness.runner.runner import Runner

@@ -637,7 +637,7 @@ def test_two_hundred_plugins_list_without_their_manifests(base: Path, host: fast
         store.install(one, f"{number:064x}", "local")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fastness.plugins.store.parse", lambda *_: pytest.fail("a manifest was read"))
-        patch.setattr("fastness.plugins.current.parse", lambda *_: pytest.fail("a manifest was read"))
+        patch.setattr("fastness.plugins.standing.parse", lambda *_: pytest.fail("a manifest was read"))
         assert len(host.plugins()) == 200
 
 
