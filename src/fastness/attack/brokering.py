@@ -66,7 +66,7 @@ def by_hand(capability, operation, text):
     HOSTS.clear()
     attempt(getattr(getattr(ctx, capability), operation), **json.loads(text))
 """
-_CALL_S = 10.0
+_CALL_S = 30.0
 
 
 class Names:

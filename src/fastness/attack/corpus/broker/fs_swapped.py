@@ -40,7 +40,8 @@ print(tries, 'tries')
 def attack(arena: Arena) -> Effect:
     """In the tier, for two seconds."""
     with brokering.Broker(arena) as broker, racing.swaps(broker.root, broker.outside):
-        result = broker.run(CODE, FsScope(read=True, write=True, run_bytes=1 << 40), facts={"SECONDS": SECONDS})
+        scope = FsScope(read=True, write=True, run_bytes=1 << 40)
+        result = broker.run(CODE, scope, facts={"SECONDS": SECONDS}, timeout=SECONDS + 8)
         changed = brokering.changed(arena, broker.outside)
         return Effect(changed, "the file outside was changed", result) if changed else arena.leaked(result)
 

@@ -38,4 +38,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("wasm", "isolated"), Expect(Layer.HOST)),
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -64,4 +64,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("isolated", "wasm"), Expect(Layer.HOST)),
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -81,4 +81,5 @@ ATTACK = Attack(
     ),
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -85,4 +85,5 @@ ATTACK = Attack(
     ),
     attack=attack,
     control=control,
+    slow=True,
 )
