@@ -268,19 +268,21 @@ class AsyncPluginHost:
 
     def _misbehaved(self, policy: Policy, run: str, kind: OutcomeKind) -> None:
         """Count a crash, or quarantine for a violation.  The result is its caller's whatever comes of it."""
-        core, plugin = self._core, policy.plugin
+        core, plugin, digest = self._core, policy.plugin, policy.package_digest
+        violated = kind is OutcomeKind.PROTOCOL
         try:
-            if kind is OutcomeKind.PROTOCOL:
-                core.events.refused("violation", plugin, policy.owner, "", "protocol", run=run)
-                known = core.store.violated(plugin, policy.package_digest, f"it broke the protocol in the run {run}")
+            # First what it comes to, then the record: a trail that cannot be written keeps nobody welcome.
+            if violated:
+                known = core.store.violated(plugin, digest, f"it broke the protocol in the run {run}")
             else:
-                core.events.refused("crash", plugin, policy.owner, "", "crashed", run=run)
-                known = core.store.crashed(plugin, policy.package_digest)
+                known = core.store.crashed(plugin, digest)
+            op, code = ("violation", "protocol") if violated else ("crash", "crashed")
+            core.events.refused(op, plugin, policy.owner, "", code, run=run)
             if known.state is State.QUARANTINED:
                 core.cancel(plugin)
                 core.events.after("quarantine", plugin, target=known.why)
         except (BackendError, ConfigurationError) as error:
-            logging.getLogger("fastness").warning("what %s did was not counted: %s", plugin, error)
+            logging.getLogger("fastness").warning("what %s did was not counted or recorded: %s", plugin, error)
 
     # plugins of data
 

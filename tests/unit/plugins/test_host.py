@@ -34,7 +34,7 @@ from fastness.errors import (
 from fastness.grant import open_ceiling
 from fastness.plugins.states import State
 from fastness.runner import trail
-from fastness.runs import DenialCode
+from fastness.runs import DenialCode, OutcomeKind
 from plugin_homes import FILES, STORAGE, events, own_home, package, rows
 
 DATA: dict[str, Any] = {"runtime": "data", "id": "words", "files": {"a.txt": "one"}}
@@ -359,6 +359,23 @@ def test_changed_files_do_not_run(base: Path, host: fastness.PluginHost) -> None
     assert events(base)[-1] == ("invoke", "ann", "changed")
     host.install(base.parent / "w")
     assert host.data("words", owner="ann")["a.txt"] == b"one"
+
+
+def test_misbehaviour_counts_where_nothing_can_be_recorded(
+    base: Path, host: fastness.PluginHost, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A violation quarantines, and is told to whoever reads the log."""
+    host.install(plugin(base))
+    host.grant("hello", owner="ann", all=True)
+    _, policy = host._inner._core.may("hello", "ann")
+
+    def broken(**fields: object) -> None:
+        raise BackendError("writing the audit trail", "the disk is full")
+
+    monkeypatch.setattr(trail.open_trail(), "event", broken)
+    host._inner._misbehaved(policy, "run", OutcomeKind.PROTOCOL)
+    assert host.show("hello").known.state is State.QUARANTINED
+    assert "the disk is full" in caplog.text
 
 
 # plugins of data
