@@ -13,7 +13,7 @@ import fastness.testing
 from fastness.attack import registry as registry_of_attacks
 from fastness.attack.model import Rule
 from fastness.backends import registry
-from fastness.bench import native
+from fastness.bench import broker, native
 from fastness.cli import exits
 from fastness.limits import GIB, KIB, MIB, RANGES, Limits
 from fastness.runner.request import OPTIONS
@@ -191,6 +191,15 @@ def test_speed_promises_of_native_tiers_are_those_of_the_benchmark() -> None:
     assert {name for name, _ in cells} == set(promised)
     for name, text in cells:
         assert re.match(rf"{re.escape(promised[name])}\b", text), (name, text)
+
+
+def test_speed_promises_of_the_broker_are_those_of_the_benchmark() -> None:
+    """The same for brokered calls and plugins."""
+    page = section("Speed of brokered calls and plugins", (ROOT / "SPECIFICATION.md").read_text("utf-8"))
+    cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in page.splitlines() if line.startswith("| ")][1:]
+    assert {name for name, _ in cells} == set(broker.PROMISES)
+    for name, text in cells:
+        assert re.match(rf"at most {broker.PROMISES[name]:,g}\b", text), (name, text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
