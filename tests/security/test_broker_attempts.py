@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -15,7 +16,8 @@ from fastness.attack import brokering, hosting, recording
 from fastness.attack.arena import Arena
 from fastness.attack.corpus.broker import fs_swapped, record_edited, storage_odd_data
 from fastness.attack.corpus.plugins import another_id, files_changed
-from fastness.errors import ConfigurationError
+from fastness.errors import ConfigurationError, TierUnavailable
+from fastness.plugins.boxes import Boxes
 from fastness.runs import OutcomeKind
 
 pytestmark = pytest.mark.attack
@@ -126,3 +128,21 @@ def test_every_way_must_work_in_a_control(worker: fastness.Sandbox) -> None:
         assert brokering.every(arena, bare, 2).happened
         assert not brokering.every(arena, bare, 3).happened
         assert os.path.isdir(arena.folder)
+
+
+def test_programs_that_cannot_be_run_are_not_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tier may hold and run no programs, as without control groups: that is told when they are granted."""
+    house.require("isolated tier")
+    boxes = Boxes()
+    ready = boxes._ready()
+
+    async def refuses(*_: object) -> NoReturn:
+        raise TierUnavailable("isolated", reason="no group can be made here")
+
+    # The tier itself is proven as it is.
+    monkeypatch.setattr(ready, "run", refuses)
+    try:
+        with pytest.raises(TierUnavailable, match="no group"):
+            boxes.check("isolated")
+    finally:
+        boxes.close()
