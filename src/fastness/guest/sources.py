@@ -1,5 +1,6 @@
 """
-Modules of a plugin that came with its call and lie in no folder: an importer that finds them where files would be.
+The module of a plugin, from the work folder, or from texts that came with its call: an importer that finds those where
+files would be.
 
 Its text is executed in the guest as a module called ``_fastness_sources``.  A guest without files is ready sooner, and
 there is nothing to look at when it has ended.
@@ -58,7 +59,24 @@ class Sources:
         return self._texts.get(f"{base}/__init__.py") or self._texts.get(f"{base}.py")
 
 
-def load(name: str, folder: str, texts: dict[str, str]) -> None:
+def bring(name: str, texts: dict[str, str] | None) -> object:
+    """The module of this name, imported where it is not yet.  Raises what it raises."""
+    import os
+
+    # The plugin's own folder, which the guests of some kinds search anyway.  Bytecode that is kept there is a change of
+    # its files, and is of no use to another guest.
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    sys.dont_write_bytecode = True
+    if texts and name not in sys.modules:
+        _load(name, folder, texts)
+    else:
+        __import__(name)
+    return sys.modules[name]
+
+
+def _load(name: str, folder: str, texts: dict[str, str]) -> None:
     """
     Import one of these modules.  Those that it imports are found before any folder, and after what is built in.
 
