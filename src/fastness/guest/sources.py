@@ -27,10 +27,11 @@ class Sources:
         """The spec of a module, or None for one that is not here."""
         from _frozen_importlib import ModuleSpec
 
+        loader: Any = self
         base = name.replace(".", "/")
         for file, package in ((f"{base}/__init__.py", True), (f"{base}.py", False)):
             if file in self._texts:
-                spec = ModuleSpec(name, self, origin=f"{self._folder}/{file}", is_package=package)
+                spec = ModuleSpec(name, loader, origin=f"{self._folder}/{file}", is_package=package)
                 spec.has_location = True
                 break
         else:
