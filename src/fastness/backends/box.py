@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastness._linux.procs import parent_of, process_and_parent
+from fastness.backends.inbox import Inbox
 from fastness.backends.outbox import Outbox
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
@@ -37,9 +38,6 @@ _EARLY_CAP = 1 << 15
 
 
 _START = m.Start("python", {})
-
-#: Bytes that are asked of a guest's socket at first, and where it had as many.
-_SMALL, _LARGE = 1 << 13, 1 << 18
 
 
 class BoxLost(Exception):
@@ -73,11 +71,9 @@ class Box:
         self.early: tuple[m.Invoke, bytes] | None = None
         #: Frames that the guest has not taken yet.
         self.outbox = Outbox(talk)
+        self.inbox = Inbox(talk)
         self._open = [out, err]
         self._invoke = 0
-        #: Bytes to ask the socket for, and whether it had fewer the last time.
-        self._piece = _SMALL
-        self._dry = False
 
     def adopt(self, process: int, work: int, parent: int = 0) -> None:
         """
@@ -152,22 +148,18 @@ class Box:
             found = self.session.next_message()
             if found is not None:
                 return found
-            if self.session.paused or (again and self._dry):
+            if self.session.paused or (again and self.inbox.dry):
                 # So many calls are open that nothing more is taken from the guest, or there is nothing.
                 return None
             try:
-                # Plain recv: whatever descriptors a guest attaches are closed by the kernel.
-                data = self.talk.recv(self._piece)
+                data = self.inbox.read()
             except BlockingIOError:
                 return None
             except OSError as error:
                 raise BoxLost(str(error.strerror)) from None
             if not data:
                 raise BoxLost("the guest has ended")
-            self._dry = len(data) < self._piece
             again = True
-            # Memory for a large piece comes from the kernel each time, and its pages are dear.
-            self._piece = _SMALL if self._dry else _LARGE
             self.session.receive(data)
 
     async def expect(self, kind: type[Any], origin: Origin | None = None) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import threading
 import time
@@ -20,13 +19,14 @@ from typing import Any
 import msgspec
 
 from fastness.broker import portal
+from fastness.broker.asked import TEXT_MAX, Asker, described
 from fastness.broker.failures import failure
-from fastness.broker.gate import Allowed, Gate, Refused, arguments_of
+from fastness.broker.gate import Allowed, Gate, Refused
 from fastness.broker.outcomes import Outcomes
 from fastness.broker.refusals import Refusals
 from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
-from fastness.capability import CallContext, Later, Operation
+from fastness.capability import CallContext, Later
 from fastness.errors import BackendError, Denied, GuestProtocolError
 from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
@@ -34,7 +34,6 @@ from fastness.wire import values
 
 #: Seconds that cancelled calls have to come to rest.
 _REST_S = 5.0
-_TEXT = 500
 #: Seconds between two looks at whether a grant stands, while something is in flight.
 _LOOK_S = 0.05
 
@@ -75,15 +74,10 @@ class RunCalls:
         #: Whether calls may be served where they are submitted; those that a thread serves just now.
         self._submits = here and self._quick is not None
         self._serving: set[int] = set()
-        self._of = (run, plugin, owner)
+        self._asker = Asker(run, plugin, owner, limits or Limits(), deadline, seconds)
         self._left = calls
         self._value_bytes = value_bytes
-        #: None until the first call.
-        self._deadline = deadline
-        self._seconds = seconds
-        self._limits = limits or Limits()
         self._timer: asyncio.TimerHandle | None = None
-        self._spent: dict[str, int] = {}
         self._lock = threading.Lock()
         self._answers: deque[Answer] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -101,7 +95,7 @@ class RunCalls:
     @property
     def granted(self) -> tuple[Granted, ...]:
         """What the guest's ctx has."""
-        return tuple(_described(kind, operation) for kind, operation in self._gate.operations())
+        return tuple(described(kind, operation) for kind, operation in self._gate.operations())
 
     def submit(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         """Take a call; never waits.  Raises TooManyCalls."""
@@ -186,10 +180,10 @@ class RunCalls:
         if isinstance(decided, Refused) or decided.at_once is None or decided.operation.leaves:
             return False
         try:
-            given, intent = self._understood(decided, capability, operation, arguments)
+            given, intent = self._asker.understood(decided, capability, operation, arguments)
         except (GuestProtocolError, msgspec.ValidationError):
             return False
-        context = self._context(decided)
+        context = self._asker.context(decided)
         if self._outcomes:
             self._outcomes.settle(wait=False)
         number = self._quick.intend_at_once(intent)
@@ -222,7 +216,7 @@ class RunCalls:
             self._waiting.discard(id)
             closed = self._closed
             if not closed:
-                self._answers.append(Answer(id, value, code, message[:_TEXT]))
+                self._answers.append(Answer(id, value, code, message[:TEXT_MAX]))
                 os.eventfd_write(self._bell, 1)
         if closed:
             self._outcomes.settle(wait=True)
@@ -315,21 +309,20 @@ class RunCalls:
             await asyncio.sleep(0.001)
 
     async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
-        run, plugin, owner = self._of
         decided = self._gate.decide(capability, operation)
-        intent = Intent(run=run, plugin=plugin, owner=owner, capability=capability, operation=operation, target="")
+        intent = self._asker.intent(capability, operation)
         if isinstance(decided, Refused):
             self._refuse(id, intent, decided.code, "")
             return
         try:
-            given, intent = self._understood(decided, capability, operation, arguments)
+            given, intent = self._asker.understood(decided, capability, operation, arguments)
         except GuestProtocolError as error:
             self._fail(id, intent, "invalid", f"the arguments cannot be read: {error}")
             return
         except msgspec.ValidationError as error:
             self._fail(id, intent, "invalid", str(error))
             return
-        context = self._context(decided)
+        context = self._asker.context(decided)
         try:
             number = self._trail.intend(intent)
         except BackendError:
@@ -337,38 +330,6 @@ class RunCalls:
             self._answer(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
             return
         await self._do(id, number, intent, decided.adapter, given, context)
-
-    def _understood(
-        self, decided: Allowed, capability: str, operation: str, arguments: bytes
-    ) -> tuple[msgspec.Struct, Intent]:
-        """What a guest sent, as the operation's own type, and what is recorded of it."""
-        run, plugin, owner = self._of
-        plain = values.decode(arguments) if arguments else {}
-        given = arguments_of(decided.operation, plain)
-        target = decided.operation.target(given)[:_TEXT]
-        return given, Intent(
-            run=run,
-            plugin=plugin,
-            owner=owner,
-            capability=capability,
-            operation=operation,
-            target=target,
-            leaves=decided.operation.leaves,
-        )
-
-    def _context(self, decided: Allowed) -> CallContext:
-        run, plugin, owner = self._of
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self._seconds
-        return CallContext(
-            plugin=plugin,
-            owner=owner,
-            run=run,
-            scope=decided.scope,
-            deadline=self._deadline,
-            spent=self._spent,
-            limits=self._limits,
-        )
 
     async def _do(
         self, id: int, number: int, intent: Intent, adapter: Any, given: msgspec.Struct, context: CallContext
@@ -383,7 +344,7 @@ class RunCalls:
             decided = self._gate.decide(intent.capability, intent.operation)
             if isinstance(decided, Refused):
                 raise Denied(decided.code, target)
-            further = msgspec.structs.replace(intent, target=target[:_TEXT])
+            further = msgspec.structs.replace(intent, target=target[:TEXT_MAX])
             announced.append((self._trail.intend(further), further))
 
         context.before = before
@@ -412,7 +373,7 @@ class RunCalls:
             return
         if cancelled:
             self._refusals.note(intent, self._why)
-        self._answer(Answer(id, value, code, message[:_TEXT]))
+        self._answer(Answer(id, value, code, message[:TEXT_MAX]))
 
     def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
         self._refusals.note(intent, code)
@@ -423,7 +384,7 @@ class RunCalls:
             self._trail.refused(intent, code=code)
         except BackendError:
             pass  # nothing has happened that would go unrecorded
-        self._answer(Answer(id, code=code, message=message[:_TEXT]))
+        self._answer(Answer(id, code=code, message=message[:TEXT_MAX]))
 
     def _answer(self, answer: Answer) -> None:
         with self._lock:
@@ -431,16 +392,3 @@ class RunCalls:
                 return
             self._answers.append(answer)
             os.eventfd_write(self._bell, 1)
-
-
-# Looking at a type's fields takes longer than a small run does, and operations are frozen data.
-@functools.lru_cache(1024)
-def _described(kind: str, operation: Operation) -> Granted:
-    fields = msgspec.structs.fields(operation.arguments)
-    return Granted(
-        capability=kind,
-        operation=operation.name,
-        parameters=tuple((field.name, not field.required) for field in fields),
-        signature=operation.signature,
-        summary=operation.documentation or operation.summary,
-    )
