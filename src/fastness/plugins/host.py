@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -56,6 +57,39 @@ class _Invocation:
         self.request = request
         self.policy = policy
         self.calls = calls
+
+
+class _Begun:
+    """
+    Where a thread leaves the invocation that it has begun for whoever waits for it.
+
+    A task that is cancelled does not wait for the thread: what that begins afterwards has nobody, and is ended at once.
+    """
+
+    def __init__(self, end: Callable[[str], None]) -> None:
+        self._end = end
+        self._lock = threading.Lock()
+        self._one: _Invocation | None = None
+        self._over = False
+
+    def put(self, one: _Invocation) -> None:
+        """From the thread."""
+        with self._lock:
+            self._one, over = one, self._over
+        if over:
+            self._end(one.run)
+
+    def get(self) -> _Invocation:
+        """What was begun."""
+        assert self._one is not None
+        return self._one
+
+    def end(self) -> None:
+        """Nobody waits for it any more.  Idempotent."""
+        with self._lock:
+            one, self._over = self._one, True
+        if one is not None:
+            self._end(one.run)
 
 
 class AsyncPluginHost:
@@ -225,16 +259,14 @@ class AsyncPluginHost:
         for a plugin that may not be called and a method or argument that is none; PackageChanged where its files are
         not those that were installed.  Then nothing ran.  What the plugin did is in the result.
         """
-        found: list[_Invocation] = []
+        begun = _Begun(self._core.end)
         try:
-            # Whoever is cancelled while this goes on gets no result of it, and must end what it began.
             begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
-            await self._waiting.call(lambda: found.append(begin()))
-            (one,) = found
+            await self._waiting.call(lambda: begun.put(begin()))
+            one = begun.get()
             result = await self._runner.run(one.request, one.calls, run_id=one.run)
         finally:
-            for begun in found:
-                self._core.end(begun.run)
+            begun.end()
         if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
             await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
         made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest)

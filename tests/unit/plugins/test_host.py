@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -502,8 +503,6 @@ class Slow:
         self.done: list[str] = []
 
     async def call(self, operation: str, arguments: Any, context: Any) -> Any:
-        import asyncio
-
         self.begun.set()
         while not self.let.is_set():
             try:
@@ -613,6 +612,43 @@ def test_two_hosts_revoke_at_once(base: Path, words: fastness.PluginHost) -> Non
     assert sum(ended) == len(owners)
     assert words.show("words").grants == ()
     assert sum(int(row.target.split()[0]) for row in rows(base, op="revoke")) == len(owners)
+
+
+def test_a_task_that_is_cancelled_leaves_nothing_begun(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled while a thread begins its run: what the thread has begun by the end is ended, and holds nothing."""
+    reached, held = threading.Event(), threading.Event()
+
+    async def main() -> None:
+        async with fastness.AsyncPluginHost() as host:
+            await host.install(plugin(base))
+            await host.grant("hello", owner="ann", all=True)
+            core, ended = host._core, threading.Event()
+            begin, end = core.begin, core.end
+
+            def slow(*of: Any) -> Any:
+                made = begin(*of)
+                reached.set()
+                assert held.wait(20)
+                return made
+
+            def noted(run: str) -> None:
+                end(run)
+                ended.set()
+
+            monkeypatch.setattr(core, "begin", slow)
+            monkeypatch.setattr(core, "end", noted)
+            task = asyncio.create_task(host.invoke("hello", "go", owner="ann"))
+            await asyncio.to_thread(reached.wait, 20)
+            assert len(core._running) == 1
+            task.cancel()
+            await asyncio.sleep(0.05)
+            held.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await asyncio.to_thread(ended.wait, 20)
+            assert core._running == {}
+
+    asyncio.run(main())
 
 
 # adapters
