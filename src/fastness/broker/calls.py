@@ -198,6 +198,7 @@ class RunCalls:
         began = time.monotonic_ns()
         code, message, value = "", "", b""
         try:
+            self._gate.stand(intent.target)
             if context.deadline <= time.monotonic():
                 raise TimeoutError
             value = values.encode(decided.at_once(intent.operation, given, context), self._value_bytes)
@@ -346,9 +347,11 @@ class RunCalls:
                 raise Denied(decided.code, target)
             further = msgspec.structs.replace(intent, target=target[:TEXT_MAX])
             announced.append((self._trail.intend(further), further))
+            self._gate.stand(target)
 
         context.before = before
         try:
+            self._gate.stand(intent.target)
             async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)

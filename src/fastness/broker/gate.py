@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from fastness.capability import Adapter, Operation, Scope, Spec
+from fastness.errors import Denied
 from fastness.runs import DenialCode
 
 __all__ = ["Allowed", "Gate", "Refused"]
@@ -90,6 +91,16 @@ class Gate:
     def may_end(self) -> bool:
         """Whether what this run may do can end before the run does."""
         return self._revision is not None or self._expires is not None
+
+    def stand(self, target: str) -> None:
+        """
+        Raises Denied where nothing may happen any more.
+
+        Asked once more between a record and its effect: whoever revoked meanwhile either finds the record, or is found.
+        """
+        ended = self.ended()
+        if ended is not None:
+            raise Denied(ended, target)
 
     def ended(self) -> DenialCode | None:
         """Why nothing may happen any more, as things are while this is called, or None."""

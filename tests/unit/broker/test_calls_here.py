@@ -378,3 +378,22 @@ def test_storage_at_once_is_storage(tmp_path: Path) -> None:
     with pytest.raises(Later):
         ask("get", key="k")
     storage._database.close()
+
+
+def test_a_grant_that_ends_between_the_record_and_the_effect(scene: Callable[..., Scene]) -> None:
+    """Whoever revoked then has seen no record, so there may be no effect on this thread either."""
+    one = scene()
+    assert one.ask().code == ""
+    done = len(one.notes.asked)
+    quick = one.calls._quick
+    assert quick is not None
+    intend = quick.intend_at_once
+
+    def revoked_meanwhile(intent: Any) -> int | None:
+        number = intend(intent)
+        one.revision = 2
+        return number
+
+    one.calls._quick = type("Quick", (), {"intend_at_once": staticmethod(revoked_meanwhile)})()
+    assert one.ask().code == "revoked"
+    assert len(one.notes.asked) == done

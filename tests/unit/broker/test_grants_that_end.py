@@ -100,6 +100,50 @@ def test_calls_that_had_not_begun_are_answered_too(scene: Callable[..., Scene]) 
     )
 
 
+def test_a_grant_that_ends_between_the_record_and_the_effect(scene: Callable[..., Scene]) -> None:
+    """Whoever revoked then has seen no record, so there may be no effect; the record has its outcome."""
+    one = scene()
+    intend = one.paper.intend
+
+    def revoked_meanwhile(intent: Any) -> int:
+        number = intend(intent)
+        one.revision = 2
+        return number
+
+    one.paper.intend = revoked_meanwhile  # type: ignore[method-assign]  # the trail of this scene alone
+    assert one.ask("notes", "put", {"key": "a"}).code == "revoked"
+    assert one.adapter.done == []
+    assert [row[:3] for row in one.paper.rows] == [("intent", "put", "a"), ("outcome", 1, "revoked")]
+
+
+def test_a_grant_that_ends_between_the_record_of_a_hop_and_the_hop(scene: Callable[..., Scene]) -> None:
+    """The same of where a call leads on."""
+    went: list[str] = []
+
+    def work(operation: str, given: Any, context: CallContext) -> Any:
+        assert context.before is not None
+        one.paper.intend = revoked_meanwhile  # type: ignore[method-assign]  # from here on
+        context.before("b")
+        went.append("b")
+
+    one = scene(work)
+    intend = one.paper.intend
+
+    def revoked_meanwhile(intent: Any) -> int:
+        number = intend(intent)
+        one.revision = 2
+        return number
+
+    assert one.ask("notes", "send", {"key": "a"}).code == "revoked"
+    assert went == []
+    assert [row[:2] for row in one.paper.rows] == [
+        ("intent", "send"),
+        ("intent", "send"),
+        ("outcome", 1),
+        ("outcome", 2),
+    ]
+
+
 def _leading_on(*targets: str) -> Callable[[str, Any, CallContext], Any]:
     def work(operation: str, given: Any, context: CallContext) -> Any:
         assert context.before is not None
