@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,17 @@ def rows(base: Path, **wanted: Any) -> list[AuditRecord]:
     assert verify(path, str(base / "config" / "audit.key")).whole
     found = reading.records(path)
     return [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
+
+
+def kept(base: Path) -> list[tuple[str, str, str]]:
+    """What ``storage`` keeps in a home: plugin, key and value, as they lie in the database."""
+    path = base / "data" / "storage.db"
+    if not path.exists():
+        return []
+    with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'items'").fetchone():
+            return []
+        return connection.execute("SELECT plugin, hex(key), hex(value) FROM items ORDER BY plugin, key").fetchall()
 
 
 def events(base: Path) -> list[tuple[str, str, str]]:

@@ -24,7 +24,7 @@ from fastness.errors import BackendError
 from fastness.runner import trail
 from fastness.runs import OutcomeKind
 from listeners import Listener
-from plugin_homes import STORAGE, own_home, package, rows
+from plugin_homes import STORAGE, kept, own_home, package, rows
 
 PROGRAM = {"kind": "process", "runs": 2, "seconds": 60, "reason": "to build"}
 
@@ -106,6 +106,66 @@ def test_a_host_that_is_killed(base: Path) -> None:
     # A dead host's groups stay until somebody below its home starts; its guests are gone within a second.
     _until(lambda: runtime.sweep_groups() or not house.free_groups(), 10)
     assert [row.code for row in rows(base, capability="host", phase="outcome")] == [KILLED]
+
+
+_REVOKER = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from plugin_homes import kept, own_home
+import fastness
+with own_home(Path({base!r})), fastness.PluginHost() as host:
+    for line in sys.stdin:
+        host.revoke("hello", owner="ann")
+        print(kept(Path({base!r})), flush=True)
+"""
+
+
+def test_no_effect_comes_after_a_revocation_elsewhere(base: Path) -> None:
+    """A plugin writes without end, another process revokes: what is kept when that has returned is what stays."""
+    text = """
+    def go(ctx):
+        number = 0
+        try:
+            while True:
+                ctx.storage.put("n", number)
+                number += 1
+        except ctx.Refused as refused:
+            return refused.code
+    """
+    limits = {"calls": 1_000_000, "wall_s": 60.0}
+    code = _REVOKER.format(tests=str(Path(house.__file__).parent), base=str(base))
+    environment = {**os.environ, "PYTHONPATH": str(house.SOURCE)}
+    with fastness.PluginHost() as host:
+        folder = package(
+            base.parent / "p", textwrap.dedent(text), methods=["go"], capabilities=[STORAGE], limits=limits
+        )
+        host.install(folder)
+        other = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert other.stdin is not None and other.stdout is not None
+        try:
+            for number in range(10):
+                host.grant("hello", owner="ann", all=True)
+                found: list[Any] = []
+                thread = threading.Thread(
+                    target=lambda f=found: f.append(host.invoke("hello", "go", owner="ann").value)
+                )  # type: ignore[misc]  # a default argument
+                before = kept(base)
+                thread.start()
+                _until(lambda b=before: kept(base) != b)  # type: ignore[misc]  # as above
+                time.sleep(0.003 * number)
+                other.stdin.write("now\n")
+                other.stdin.flush()
+                then = other.stdout.readline().strip()
+                thread.join(60)
+                assert found == ["revoked"]
+                assert str(kept(base)) == then
+        finally:
+            other.stdin.close()
+            other.wait(20)
+            other.stdout.close()
 
 
 def test_nothing_runs_that_cannot_be_recorded(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
