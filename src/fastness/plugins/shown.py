@@ -10,9 +10,10 @@ import msgspec
 
 from fastness.capability import Scope, Spec
 from fastness.grant import Ceiling, Grant
+from fastness.limits import Limits
 from fastness.manifest import Manifest
 from fastness.plugins.states import Known
-from fastness.policy import diff
+from fastness.policy import diff, least
 
 __all__ = ["InFlight", "Revocation", "Shown", "Want", "shown"]
 
@@ -36,7 +37,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """
     A plugin as its owner sees it before deciding.
 
-    ``tier`` is the one that it runs in.  ``wants`` are its capabilities; ``asks`` is all that it asks for in words,
+    ``tier`` is the one that it runs in, ``limits`` are what its runs get of those that it asks for.  ``wants`` are its capabilities; ``asks`` is all that it asks for in words,
     names that it provides, looks up and declares included.  ``grants`` are those that stand.  ``new`` is what it asks
     beyond what each owner with a grant has allowed, by owner: where that is not empty it waits for a new one.
     """
@@ -44,6 +45,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     known: Known
     manifest: Manifest
     tier: str
+    limits: Limits = Limits()
     wants: tuple[Want, ...] = ()
     asks: tuple[str, ...] = ()
     grants: tuple[Grant, ...] = ()
@@ -108,6 +110,7 @@ def shown(
         known=known,
         manifest=manifest,
         tier=tier,
+        limits=least(manifest.limits, ceiling.limits),
         wants=wants,
         asks=tuple(diff(manifest, None, specs)),
         grants=tuple(grants),

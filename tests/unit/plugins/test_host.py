@@ -172,7 +172,9 @@ def test_a_ceiling_cuts_and_refuses(base: Path) -> None:
     """A kind by its name is granted as far as the operator permits it; a scope that is more is refused."""
     ceiling = Ceiling(tiers=("isolated",), scopes=(StorageScope(quota=50),))
     with fastness.PluginHost(ceiling=ceiling) as host:
-        shown = host.install(plugin(base, capabilities=[STORAGE, FILES]))
+        shown = host.install(plugin(base, capabilities=[STORAGE, FILES], limits={"wall_s": 90.0, "memory": "16M"}))
+        # What it gets of the limits that it asks for is told before anything runs.
+        assert (shown.limits.wall_s, shown.limits.memory) == (30.0, 16 << 20)
         assert [(want.kind, want.permitted) for want in shown.wants] == [("storage", True), ("fs", False)]
         assert host.grant("hello", owner="ann", allowed=["storage"]).allowed == (StorageScope(quota=50),)
         assert host.grant("hello", owner="ann", all=True).allowed == (StorageScope(quota=50),)
