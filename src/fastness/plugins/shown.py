@@ -37,9 +37,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """
     A plugin as its owner sees it before deciding.
 
-    ``tier`` is the one that it runs in, ``limits`` are what its runs get of those that it asks for.  ``wants`` are its capabilities; ``asks`` is all that it asks for in words,
-    names that it provides, looks up and declares included.  ``grants`` are those that stand.  ``new`` is what it asks
-    beyond what each owner with a grant has allowed, by owner: where that is not empty it waits for a new one.
+    ``tier`` is the one that it runs in, ``limits`` are what its runs get of those that it asks for.  ``wants`` are its
+    capabilities; ``asks`` is all that it asks for in words, names that it provides, looks up and declares included.
+    ``grants`` are those that stand.  ``new`` is what it asks beyond what each owner with a grant has allowed, by owner:
+    where that is not empty it waits for a new one.
     """
 
     known: Known
