@@ -25,14 +25,16 @@ def revoke(owner):
 SAYS = "\nprint('done', flush=True)\n"
 #: Reads what stands, and writes what is left.
 FILE = """
-import json, time
+import json, os, time
 
 def revoke(owner):
     with open(PLACE) as file:
         stand = json.load(file)
     time.sleep(0.1)
-    with open(PLACE, 'w') as file:
+    # Each writes a file of its own, which then takes the place: the last one wins, whole.
+    with open(PLACE + owner, 'w') as file:
         json.dump([one for one in stand if one != owner], file)
+    os.replace(PLACE + owner, PLACE)
 """
 BOTH = """
 import threading
