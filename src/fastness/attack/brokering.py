@@ -45,7 +45,8 @@ def attempt(call, *given, **named):
     except Exception as error:
         print('refused:', ascii(str(error)), flush=True)
         return None
-    print(value if len(str(value)) < 20000 else len(value), flush=True)
+    text = str(value)
+    print(text if len(text) < 20000 else len(text), flush=True)
     return value
 """
 #: ``by_hand`` makes a call without the guest's own ``ctx``, with arguments as text; see ``asking``.

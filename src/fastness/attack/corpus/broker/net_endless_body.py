@@ -11,7 +11,7 @@ from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
 
 #: More than buffers of the kernel hold, of both answers.
-MUCH = 24 << 20
+MUCH = 18 << 20
 
 CODE = """
 for path in ('/', '/unsaid'):
@@ -21,7 +21,7 @@ for path in ('/', '/unsaid'):
 
 def _endless(head: bytes) -> Iterator[bytes]:
     yield b"HTTP/1.1 200 OK\r\n\r\n" if b"unsaid" in head else b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
-    for _ in range(24):
+    for _ in range(12):
         yield bytes(1 << 20)
 
 

@@ -1,5 +1,5 @@
 """
-Asks for an answer of a few kilobytes that is unpacked to 32 megabytes.
+Asks for an answer of a few kilobytes that is unpacked to 12 megabytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if found and len(found['body']) > 8 << 20:
 
 
 def _packed() -> bytes:
-    return servers.answer(gzip.compress(bytes(32 << 20), 9), "Content-Encoding: gzip")
+    return servers.answer(gzip.compress(bytes(12 << 20), 9), "Content-Encoding: gzip")
 
 
 def attack(arena: Arena) -> Effect:

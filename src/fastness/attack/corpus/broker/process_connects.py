@@ -34,7 +34,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="broker.process_connects",
     claim=Claim(Guarantee.NET_CONFINED, "A program that a guest asks for reaches no server."),
-    tiers=dict.fromkeys(("wasm", "isolated"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

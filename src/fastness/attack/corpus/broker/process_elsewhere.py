@@ -39,7 +39,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="broker.process_elsewhere",
     claim=Claim(Rule.GRANTED, "A program runs in the tier that was granted, and without that one nowhere."),
-    tiers=dict.fromkeys(("wasm", "isolated"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

@@ -33,7 +33,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="broker.process_many",
     claim=Claim(Rule.BOUNDED, "A run starts no more programs than were granted."),
-    tiers=dict.fromkeys(("wasm", "isolated"), Expect(Layer.BROKER, "quota", calls=("run",))),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.BROKER, "quota", calls=("run",))),
     attack=attack,
     control=control,
 )

@@ -35,7 +35,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="broker.process_time",
     claim=Claim(Rule.BOUNDED, "A program runs no longer than was granted, whatever time is asked for."),
-    tiers=dict.fromkeys(("wasm", "isolated"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
     slow=True,

@@ -32,7 +32,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="broker.process_variables",
     claim=Claim(Guarantee.ENV_SCRUBBED, "A program that a guest asks for has none of the host's variables."),
-    tiers=dict.fromkeys(("wasm", "isolated"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

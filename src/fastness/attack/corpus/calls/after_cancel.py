@@ -42,7 +42,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.after_cancel",
     claim=Claim(Guarantee.WALL_KILL, "Nothing that a guest asked for goes on once its run was cancelled."),
-    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("cancelled",))),
+    tiers=dict.fromkeys(("isolated", "wasm"), Expect(Layer.HOST, outcomes=("cancelled",))),
     attack=attack,
     control=control,
     slow=True,

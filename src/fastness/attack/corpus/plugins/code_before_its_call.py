@@ -51,7 +51,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="plugins.code_before_its_call",
     claim=Claim(Rule.PACKAGED, "Nothing of a plugin runs when it is installed, shown and granted."),
-    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

@@ -58,7 +58,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="plugins.data_asks_more",
     claim=Claim(Rule.GRANTED, "A plugin of data has what was granted for it, and nothing of its host's rights."),
-    tiers=dict.fromkeys(("isolated", "wasm", "confined", "worker"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

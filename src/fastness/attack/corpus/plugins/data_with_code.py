@@ -43,7 +43,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="plugins.data_with_code",
     claim=Claim(Rule.PACKAGED, "Of a plugin of data nothing runs."),
-    tiers=dict.fromkeys(("isolated", "wasm", "confined", "worker"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

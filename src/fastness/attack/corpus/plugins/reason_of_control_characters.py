@@ -52,7 +52,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="plugins.reason_of_control_characters",
     claim=Claim(Rule.PACKAGED, "What a manifest says is shown with what cannot be seen made visible."),
-    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST)),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

@@ -53,7 +53,7 @@ def control(arena: Arena) -> Effect:
     """In a host that calls it."""
     stuck = 0
     for code in CODES:
-        bare = arena.outside.run(f"{code}\nprint('BEGUN', flush=True)\nsetup(None)", limit_s=1.0)
+        bare = arena.outside.run(f"{code}\nprint('BEGUN', flush=True)\nsetup(None)", limit_s=0.6)
         stuck += b"BEGUN" in bare.stdout_bytes and bare.status is None
     return Effect(stuck == len(CODES), f"the host was stuck in {stuck} of {len(CODES)}")
 

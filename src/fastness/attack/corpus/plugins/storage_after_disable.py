@@ -76,9 +76,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="plugins.storage_after_disable",
     claim=Claim(Rule.GRANTED, "A plugin that is disabled does nothing more."),
-    tiers=dict.fromkeys(
-        ("isolated", "wasm"), Expect(Layer.BROKER, "revoked", calls=("put",), outcomes=("ok", "cancelled"))
-    ),
+    tiers=dict.fromkeys(("isolated",), Expect(Layer.BROKER, "revoked", calls=("put",), outcomes=("ok", "cancelled"))),
     attack=attack,
     control=control,
     slow=True,

@@ -76,9 +76,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="plugins.storage_after_remove",
     claim=Claim(Rule.GRANTED, "A plugin that is removed does nothing more."),
-    tiers=dict.fromkeys(
-        ("isolated", "wasm"), Expect(Layer.BROKER, "revoked", calls=("put",), outcomes=("ok", "cancelled"))
-    ),
+    tiers=dict.fromkeys(("wasm",), Expect(Layer.BROKER, "revoked", calls=("put",), outcomes=("ok", "cancelled"))),
     attack=attack,
     control=control,
     slow=True,
