@@ -134,7 +134,7 @@ def test_errors_cross_as_data(place: tuple[fastness.Sandbox, str]) -> None:
     """A code and words that are meant for guests; nothing of the host, and no object of it."""
     result = run(place, _EACH_PYTHON, _EACH_JAVASCRIPT)
     assert result.raise_for_outcome().value == {
-        "refuses": ["outside", "refused: outside tea"],
+        "refuses": ["outside", "tea"],
         "fails": ["failed", "nobody sells tea"],
         "breaks": ["failed", "breaks failed (RuntimeError)"],
         "gives_itself": ["failed", "the answer cannot be given: $.items[1] is not plain data: function"],

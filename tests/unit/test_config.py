@@ -84,6 +84,9 @@ def test_an_empty_ceiling_permits_nothing(write: Write) -> None:
     assert (ceiling.tiers, ceiling.kinds, ceiling.scopes) == ((), (), ())
 
 
+_ALLOW = "[[net.allow]]\nhost = '{}'\naddress = '{}'\nport = {}"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -111,6 +114,13 @@ def test_an_empty_ceiling_permits_nothing(write: Write) -> None:
         ("[net]\nsecrets = 3", r"net\.secrets in .*a text"),
         ("[[net.allow]]\nhost = 'a'\naddress = '10.0.0.1'\nport = '80'", r"net\.allow\[0\] in"),
         ("[[net.allow]]\nhost = 'a'\naddr = '10.0.0.1'", r"net\.allow\[0\]\.addr in .*Did you mean 'address'"),
+        ("[net.allow]\nhost = 'a'", r"net\.allow in .*write \[\[net\.allow\]\]"),
+        (_ALLOW.format("a", "nonsense", 80), r"net\.allow\[0\]\.address in .*config\.toml.*one address"),
+        (_ALLOW.format("a", "10.0.0.0/8", 80), r"net\.allow\[0\]\.address in .*config\.toml.*one address"),
+        (_ALLOW.format("a", "169.254.169.254", 80), r"net\.allow\[0\]\.address in .*metadata"),
+        (_ALLOW.format("*.a", "10.0.0.1", 80), r"net\.allow\[0\]\.host in .*no patterns"),
+        (_ALLOW.format("http://a", "10.0.0.1", 80), r"net\.allow\[0\]\.host in .*a URL"),
+        (_ALLOW.format("a", "10.0.0.1", 0), r"net\.allow\[0\]\.port in .*1 to 65535"),
         ("[[ceiling.scopes", "TOML"),
         ("tier = 'a\u0000'", "TOML"),
     ],

@@ -15,7 +15,8 @@ def failure(error: Exception) -> tuple[str, str, DenialCode | None]:
     """The code, the words, and the refusal that it is to be noted as, where it is one."""
     if isinstance(error, Denied):
         code = str(getattr(error.code, "value", error.code))
-        return code, str(error), DenialCode(code)
+        # The code is told beside it, and not in the words once more.
+        return code, error.target, DenialCode(code)
     if isinstance(error, Revoked):
         return DenialCode.REVOKED.value, "", DenialCode.REVOKED
     if isinstance(error, QuotaExceeded):
