@@ -31,6 +31,8 @@ def attack(arena: Arena) -> Effect:
         began = time.monotonic()
         home.revoke()
         result = call.over()
+        if result is None:
+            raise RuntimeError("it did not run")
         time.sleep(max(0.0, began + asking.SLOW_S + 0.1 - time.monotonic()))
         return arena.marked(result)
 

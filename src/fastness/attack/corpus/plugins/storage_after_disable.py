@@ -8,6 +8,8 @@ from fastness.attack import hosting
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
 
+#: More than there is time for.
+MOST = 2500
 #: Another process, which ends it.
 OTHER = """
 import sys
@@ -36,9 +38,9 @@ host.invoke('plugin')
 CODE = """
 import time
 
-def work(ctx):
+def work(ctx, most=250):
     refused = 0
-    for number in range(250):
+    for number in range(most):
         try:
             ctx.storage.put(key=f'k{number}', value=1)
         except Exception:
@@ -56,7 +58,7 @@ def attack(arena: Arena) -> Effect:
         home.install({"plugin.toml": hosting.manifest("work"), "plugin.py": CODE})
         home.grant()
         with home.another(OTHER) as other:
-            call = hosting.Meanwhile(home.invoke)
+            call = hosting.Meanwhile(lambda: home.invoke(most=MOST))
             hosting.until(lambda: home.kept() > 2)
             hosting.tell(other)
             hosting.wait_for(other, b"done")
