@@ -118,10 +118,16 @@ class Core:
         return made
 
     def files(self, known: Known, owner: str) -> Package:
-        """The checked bytes of a plugin.  Raises PackageChanged, and records it."""
+        """The checked bytes of a plugin.  Raises PackageChanged, and records it; ConfigurationError where they went."""
         try:
             return self.opened.get(known.digest).package
         except PackageChanged:
+            now = self.store.plugin(known.id)
+            if now is None or now.state is State.REMOVED or now.digest != known.digest:
+                # Nobody changed them: they were on their way out while this call was on its way in.
+                code, allowed = "changed", "one that is there; call it again"
+                self.events.refused("invoke", known.id, owner, known.digest, code)
+                raise ConfigurationError("plugin", f"{known.id} was upgraded or removed just now", allowed) from None
             self.events.refused("invoke", known.id, owner, known.digest, "changed")
             raise
 

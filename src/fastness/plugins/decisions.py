@@ -46,7 +46,7 @@ class Decisions:
         found = package.read(path)
         manifest = package.manifest_of(found, core.specs, evaluate=evaluate)
         target = f"{manifest.version} {found.digest} {origin.value}"
-        with core.events.before("upgrade" if upgrade else "install", manifest.id, target=target):
+        with core.events.before("upgrade" if upgrade else "install", manifest.id, target=target), installed.arriving():
             installed.install(found)
             before = core.store.plugin(manifest.id)
             if before is None or before.state is State.REMOVED:
@@ -118,18 +118,17 @@ class Decisions:
         core.cancel(plugin)
         core.opened.forget(known.digest)
         core.events.after("remove", plugin, target=f"{known.version} {known.digest}")
-        if all(one.digest != known.digest for one in core.store.plugins()):
-            installed.remove(known.digest)
+        # With those of its earlier versions; and before what may fail because an adapter does.
+        self._prune()
         try:
             core.adapters.forget(plugin)
         except (CapabilityError, TimeoutError) as error:
             fix = "a plugin of this id that is installed later does not get it: it is tried again before"
             raise BackendError(f"deleting what {plugin} kept", error, fix) from error
-        self._prune()
         return gone
 
     def _prune(self) -> None:
-        installed.prune({one.digest for one in self._core.store.plugins()})
+        installed.prune(lambda: {one.digest for one in self._core.store.plugins()})
 
     def set_tier(self, plugin: str, tier: str, trust: str) -> Known:
         """Choose its tier."""

@@ -439,6 +439,41 @@ def test_folders_are_of_a_plugin_and_an_owner(base: Path, words: fastness.Plugin
     assert words.call("words", "fs.read", {"path": "a"}, owner="ann") == b"ann"
 
 
+def test_nothing_of_earlier_versions_stays(base: Path, host: fastness.PluginHost) -> None:
+    """An upgrade takes the files of the version before, a removal all; other plugins keep theirs."""
+    folder = base / "data" / "plugins"
+    other = host.install(plugin(base, name="o", id="other")).known.digest
+    for number in range(4):
+        made = host.install(
+            plugin(base, f"p{number}", version=f"1.0.{number}", files=f"def go(ctx): return {number}\n"),
+            upgrade=number > 0,
+        )
+        assert set(os.listdir(folder)) == {other, made.known.digest}
+    host.remove("hello")
+    assert os.listdir(folder) == [other]
+
+
+def test_files_that_went_while_a_call_came(
+    base: Path, host: fastness.PluginHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that began before an upgrade is told of the upgrade, and not that somebody changed its files."""
+    source = plugin(base, files="def go(ctx): return 1\n")
+    host.install(source)
+    host.grant("hello", owner="ann", all=True)
+    core = host._host()._core
+    may = core.may
+
+    def late(*of: Any) -> Any:
+        found = may(*of)
+        (source / "main.py").write_text("def go(ctx): return 2\n")
+        host.install(source, upgrade=True)
+        return found
+
+    monkeypatch.setattr(core, "may", late)
+    with pytest.raises(ConfigurationError, match="upgraded or removed just now"):
+        host.invoke("hello", "go", owner="ann")
+
+
 def test_nothing_is_inherited(base: Path, words: fastness.PluginHost) -> None:
     """A plugin of the same id finds nothing of the one that was removed: no grant, no keys, no files, no tier."""
     words.grant("words", owner="ann", all=True)
