@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -382,12 +383,23 @@ def test_arguments_that_are_too_large(scene: Scene) -> None:
     assert scene.value(x=b"x" * (1 << 20)) == 1 << 20
 
 
-def test_results_that_are_no_data(scene: Scene) -> None:
-    """A function or an instance does not cross; its description does, capped."""
-    scene.install("def go(ctx): return {'f': go}", "export function go() { return {f: go} }")
+@pytest.mark.parametrize(
+    ("python", "javascript", "words"),
+    [
+        ("{'f': [1, go]}", "{f: [1, go]}", r"result\.f\[1\] is .*function, .*only plain data can"),
+        ("object()", "new Map()", r"result is .*(object|class), .*only plain data can"),
+        ("['x' * (2 << 20)]", "['x'.repeat(2 << 20)]", "result is more than 1 MiB"),
+    ],
+)
+def test_results_that_are_no_data(scene: Scene, python: str, javascript: str, words: str) -> None:
+    """What does not cross is the plugin's error, which says where it is and what; None would be a value that it is not."""
+    scene.install(f"def go(ctx): return {python}", f"export function go() {{ return {javascript} }}")
     result = scene.go()
-    assert result.ok and result.value is None
-    assert result.value_repr is not None and len(result.value_repr) < 10_000
+    assert result.outcome.kind is OutcomeKind.GUEST_ERROR and (result.value, result.value_repr) == (None, None)
+    assert re.search(words, result.outcome.detail), result.outcome.detail
+    assert "TypeError" in result.stderr
+    scene.install("async def go(ctx): return [None]", "export const go = async () => [null]")
+    assert scene.value() == [None]
 
 
 def test_plugins_that_do_not_get_that_far(scene: Scene) -> None:

@@ -24,7 +24,7 @@ import traceback
 import types
 
 # The encoder of values is a sibling file that the host puts in as a module of its own.
-from _fastness_encode import encode
+from _fastness_encode import encode, offending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ CLAIMS = 1001
 VALUE_CAP = 1 << 20
 REPR_CAP = 4096
 MESSAGE_CAP = 2000
+#: What is said of a method's result that is plain data and still cannot be sent.
+_LARGE = "result is more than 1 MiB as JSON, or has too many lists and dicts in it"
 CLAIMS_CAP = 64
 
 _write = os.write
@@ -321,6 +323,9 @@ def turn() -> None:
                 if last is not None:
                     value = eval(last, space)
             encoded, shown = _encode(value)
+            if shown is not None and instead is not None:
+                # A program may end with any value; a method was asked for one.
+                raise TypeError(offending({"result": value}, _LARGE))
             fields = {"kind": "ok"}
             if shown is not None:
                 fields["value_repr"] = shown

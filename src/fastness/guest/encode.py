@@ -127,11 +127,11 @@ def _base64(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode()
 
 
-def offending(arguments: dict[str, object]) -> str:
-    """Why arguments cannot be encoded, with the place of what it is."""
+def offending(arguments: dict[str, object], large: str = "the arguments are too large, or nested too deep") -> str:
+    """Why arguments cannot be encoded, with the place of what it is; ``large`` where there is none."""
     found = _find(arguments, "", 0)
     if found is None:
-        return "the arguments are too large, or nested too deep"
+        return large
     path, kind = found
     return f"{path.lstrip('.')} is {kind}, which cannot be given to the host: only plain data can"
 
