@@ -18,7 +18,7 @@ import msgspec
 from fastness.capability import CallContext, Later, Operation, Scope, Spec
 from fastness.database import Database, busy, full
 from fastness.errors import AdapterError, BackendError, Denied, GuestProtocolError, QuotaExceeded
-from fastness.limits import MIB, in_units
+from fastness.limits import MIB, in_words
 from fastness.runs import DenialCode
 from fastness.wire import values
 
@@ -84,9 +84,9 @@ def _meet(asked: StorageScope, allowed: StorageScope) -> StorageScope | None:
 def _exceeds(asked: StorageScope, allowed: StorageScope) -> list[str]:
     found = []
     if asked.quota > allowed.quota:
-        found.append(f"keep up to {in_units(asked.quota)} bytes for each owner")
+        found.append(f"keep up to {in_words(asked.quota)} for each owner")
     if asked.quota and asked.value_bytes > allowed.value_bytes:
-        found.append(f"values of up to {in_units(asked.value_bytes)} bytes")
+        found.append(f"values of up to {in_words(asked.value_bytes)}")
     return found
 
 
@@ -94,7 +94,7 @@ def _risk(scope: StorageScope) -> str:
     if not scope.quota:
         return "It can keep nothing between runs."
     return (
-        f"It keeps up to {in_units(scope.quota)} bytes on this machine between runs, "
+        f"It keeps up to {in_words(scope.quota)} on this machine between runs, "
         "which no other plugin and no other owner sees."
     )
 
@@ -231,7 +231,7 @@ class Storage:
             after = len(key) + len(value) + KEY_OVERHEAD
             used = _used(connection, whose) - before + after
             if used > quota and after > before:
-                raise QuotaExceeded(f"no more than {in_units(quota)} bytes may be kept; delete some keys")
+                raise QuotaExceeded(f"no more than {in_words(quota)} may be kept; delete some keys")
             connection.execute("INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?)", (*whose, key, form, value))
             connection.execute("INSERT OR REPLACE INTO used VALUES (?, ?, ?)", (*whose, used))
 
