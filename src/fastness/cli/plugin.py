@@ -71,12 +71,13 @@ def plugin_list(as_json: bool) -> int:
 
 @plugin.command("show", context_settings=_CONTEXT)
 @click.argument("plugin", metavar="PLUGIN")
+@click.option("--owner", metavar="O", help="Only the grant of this owner.")
 @_json
-def plugin_show(plugin: str, as_json: bool) -> int:
+def plugin_show(plugin: str, owner: str | None, as_json: bool) -> int:
     """Show what a plugin asks for, its own reasons, what that means at worst, and what was granted."""
     from fastness.cli.plugin_list import show as body
 
-    return body(plugin, as_json=as_json)
+    return body(plugin, owner=owner, as_json=as_json)
 
 
 @plugin.command("grant", context_settings=_CONTEXT)
@@ -110,7 +111,8 @@ def plugin_revoke(**options: Any) -> int:
     """
     End the grant of an owner.
 
-    When this has returned, every call that begins afterwards is refused, in other processes too.
+    When this has returned, every call that begins afterwards is refused, in other processes too.  An owner that granted
+    nothing is a mistake: exit code 2.
     """
     from fastness.cli.plugin_grant import revoke as body
 
@@ -179,7 +181,8 @@ def plugin_remove(plugin: str, yes: bool, as_json: bool) -> int:
     """
     End a plugin, every grant of it, and all that it kept in storage and in folders of its own.
 
-    At a terminal it asks first.  A plugin of the same id that is installed later inherits nothing.
+    At a terminal it asks first; elsewhere it needs --yes.  A plugin of the same id that is installed later inherits
+    nothing.
     """
     from fastness.cli.plugin_state import remove as body
 

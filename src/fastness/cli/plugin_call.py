@@ -12,7 +12,7 @@ import msgspec
 from fastness.cli import exits
 from fastness.cli.console import denial_table, detail, err, outcome_line, say, size, stderr_console
 from fastness.cli.output import Output
-from fastness.cli.plugin_hints import hints, why_not
+from fastness.cli.plugin_hints import hints, limit_hint, why_not
 from fastness.cli.plugin_host import plugin_host
 from fastness.cli.progress import BuildProgress
 from fastness.cli.visible import one_line, visible
@@ -66,6 +66,7 @@ def call(
         finally:
             output.close()
         lines = [] if result.ok and not result.denials else hints(host, plugin, owner, result)
+        most = None if result.ok else limit_hint(host.show(plugin), result, timeout)
     if as_json:
         say(result.to_json())
         return exits.of_outcome(result.outcome.kind)
@@ -78,7 +79,7 @@ def call(
     if not result.sandboxed:
         err("this call was NOT sandboxed")
     if not result.ok:
-        err(outcome_line(result))
+        err(outcome_line(result, most))
     _tell(lines)
     return exits.of_outcome(result.outcome.kind)
 

@@ -99,17 +99,13 @@ def grant_command(
             wanted[request.kind] = None
         elif had is not None:
             wanted[request.kind] = had
-    names = {field: () if grant is None else getattr(grant, field) for field, _ in _LISTS}
     words = ["grant", manifest.id, "--owner", owner]
-    asked = {one.kind: None for one in manifest.capabilities}
-    if wanted == asked and all(set(names[field]) == set(getattr(manifest, field)) for field, _ in _LISTS):
-        words.append("--all")
-    else:
-        for kind, scope in wanted.items():
-            words += ["--allow", kind if scope is None else allow_words(kind, scope)]
-        for field, option in _LISTS:
-            for pattern in names[field]:
-                words += [option, pattern]
+    # Each kind by its name, and never all: whoever copies it sees what it adds.
+    for kind, scope in wanted.items():
+        words += ["--allow", kind if scope is None else allow_words(kind, scope)]
+    for field, option in _LISTS:
+        for pattern in () if grant is None else getattr(grant, field):
+            words += [option, pattern]
     if grant is not None and grant.expires is not None:
         words += ["--expires", when(grant.expires)]
     return command(*words)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import say
+from fastness.cli.console import asked, err, say
 from fastness.cli.plugin_host import plugin_host
 from fastness.cli.plugin_screen import state_of, write_json
 from fastness.cli.visible import spelled_out
@@ -38,16 +38,20 @@ def quarantine(plugin: str, *, why: str, as_json: bool) -> int:
 
 
 def remove(plugin: str, *, yes: bool, as_json: bool) -> int:
-    """End it, every grant of it, and what was kept for it; at a terminal, asked for once more."""
+    """End it, every grant of it, and what was kept for it; with ``yes``, or where somebody at a terminal says so."""
     with plugin_host() as host:
-        if not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-            import click
-
-            known = host.show(plugin).known
-            what = f"Remove {known.id} {known.version}, its grants, and all files and values that it kept?"
-            if not click.confirm(what, default=False, err=True):
+        if not yes:
+            known = next((one for one in host.plugins() if one.id == plugin), None)
+            if known is None:
+                # It says so itself.
+                host.show(plugin)
+            if as_json or known is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+                err(f"nobody can be asked here whether {plugin} goes, with all that it kept: say so with --yes")
+                return exits.USAGE
+            agreed = asked(f"Remove {known.id} {known.version}, its grants, and all files and values that it kept?")
+            if not agreed:
                 say(f"{known.id} stays as it is")
-                return exits.OK
+                return exits.CANCELLED if agreed is None else exits.OK
         return _told(host.remove(plugin), as_json=as_json)
 
 

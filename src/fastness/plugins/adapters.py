@@ -19,6 +19,7 @@ from fastness.capabilities import registry
 from fastness.capability import Adapter, CallContext, Spec
 from fastness.config import Config
 from fastness.errors import ConfigurationError
+from fastness.manifest import Manifest
 from fastness.plugins.boxes import Boxes
 
 __all__ = ["Adapters", "owner_word"]
@@ -74,6 +75,15 @@ class Adapters(Mapping[str, Adapter]):
 
     def __len__(self) -> int:
         return len({*registry.BUILT_IN, *self._given})
+
+    def lacking(self, manifest: Manifest) -> frozenset[str]:
+        """Kinds that a plugin asks for and that nobody here does the work of, or not of all that it names."""
+        functions: Any = self._given[KIND]
+        found = {one.kind for one in manifest.capabilities if one.kind not in set(self)}
+        asked: Any = manifest.scope(KIND)
+        if asked is not None and not set(asked.names) <= set(functions.names):
+            found.add(KIND)
+        return frozenset(found)
 
     def kinds(self) -> tuple[str, ...]:
         """Every kind that somebody does the work of."""

@@ -35,7 +35,8 @@ class Decisions:
         known = core.known(plugin)
         manifest = core.store.manifest(plugin)
         tier = core.tier_of(known, manifest)
-        return shown(known, manifest, core.store.grants(plugin), tier, core.ceiling, core.specs)
+        lacking = core.adapters.lacking(manifest)
+        return shown(known, manifest, core.store.grants(plugin), tier, core.ceiling, core.specs, lacking)
 
     def install(self, path: str | os.PathLike[str], source: str, upgrade: bool) -> Shown:
         """Copy the files and note what they ask for."""
@@ -81,6 +82,9 @@ class Decisions:
         core.known(plugin)
         ended = core.store.revoke(plugin, owner)
         core.cancel(plugin, owner)
+        if not ended:
+            # Nothing was taken away, and so there is nothing to record.
+            return 0
         target = f"{ended} ended" if owner is not None else f"of all owners: {ended} ended"
         core.events.after("revoke", plugin, owner=owner or "", target=target)
         return ended

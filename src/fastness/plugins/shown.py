@@ -4,7 +4,7 @@ What a host tells of a plugin to whoever decides about it, and of what came of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -23,7 +23,8 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     One capability that a plugin asks for: its ``kind`` and ``scope``, the plugin's own ``reason`` as it stands in the
     manifest (untrusted text: make what is invisible in it visible before it is shown), and the ``risk`` in our words.
 
-    ``permitted`` says whether the operator permits the kind at all.
+    ``permitted`` says whether the operator permits the kind at all, and ``offered`` whether this host has all that does
+    the work of it: functions of a program are there only in a host that was given them.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     risk: str
     permitted: bool = True
+    offered: bool = True
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,9 +94,15 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown(
-    known: Known, manifest: Manifest, grants: list[Grant], tier: str, ceiling: Ceiling, specs: Mapping[str, Spec]
+    known: Known,
+    manifest: Manifest,
+    grants: list[Grant],
+    tier: str,
+    ceiling: Ceiling,
+    specs: Mapping[str, Spec],
+    lacking: Collection[str] = (),
 ) -> Shown:
-    """A plugin as it is shown."""
+    """A plugin as it is shown by a host that has not all that does the work of the kinds ``lacking``."""
     wants = tuple(
         Want(
             kind=one.kind,
@@ -102,6 +110,7 @@ def shown(
             reason=one.reason,
             risk=specs[one.kind].risk(one.scope),
             permitted=ceiling.permits(one.kind),
+            offered=one.kind not in lacking,
         )
         for one in manifest.capabilities
     )

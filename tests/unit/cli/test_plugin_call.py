@@ -9,8 +9,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from fastness.broker.functions import Functions
 from fastness.capabilities.net import NetScope
 from fastness.capabilities.registry import specs
 from fastness.capabilities.storage import StorageScope
@@ -19,6 +21,7 @@ from fastness.cli.main import main
 from fastness.cli.plugin_call import arguments
 from fastness.errors import ConfigurationError, GrantError, PolicyError
 from fastness.grant import Ceiling, Grant, open_ceiling
+from fastness.limits import Limits
 from fastness.manifest import Manifest, Request
 from fastness.plugins.shown import Shown, shown
 from fastness.plugins.states import Known, Source, State
@@ -49,7 +52,8 @@ class Host:
         self.grants: tuple[Grant, ...] = ()
         self.state = State.ENABLED
         self.why = ""
-        self.ceiling = open_ceiling(("net", "storage"))
+        self.ceiling = open_ceiling(("net", "storage", "host"))
+        self.manifest = MANIFEST
         self.asked: list[tuple[Any, ...]] = []
         self.says: list[tuple[str, Any]] = []
 
@@ -66,7 +70,9 @@ class Host:
         return [one]
 
     def show(self, plugin: str) -> Shown:
-        return shown(self.plugins()[0], MANIFEST, list(self.grants), "isolated", self.ceiling, specs())
+        known = {**specs(), "host": Functions({}).spec}
+        one, lacking = self.plugins()[0], ("host",)
+        return shown(one, self.manifest, list(self.grants), "isolated", self.ceiling, known, lacking)
 
 
 @pytest.fixture
@@ -191,12 +197,158 @@ def test_what_was_absent_can_be_granted(host: Host, capfd: Capture) -> None:
     assert plugin_host.until(words[13]) == 4e9
 
 
-def test_all_that_is_missing_is_all(host: Host, capfd: Capture) -> None:
-    """Where the command would grant everything, it says so in one word."""
-    host.result = ended(OutcomeKind.GUEST_ERROR)
+@pytest.mark.parametrize(
+    ("detail", "kinds"),
+    [("AttributeError: 'Context' object has no attribute 'net'", ["net"]),
+     ("AttributeError: 'NoneType' object has no attribute 'put'", ["storage"]),
+     ("TypeError: cannot read property 'request' of undefined", ["net"]),
+     ("TypeError: cannot read property 'get' of null", ["storage"]),
+     ("TypeError: fetch() missing 1 required positional argument: 'city'", []),
+     ("TypeError: fetch() got an unexpected keyword argument 'town'", []),
+     ("AttributeError: module 'weather' has no attribute 'ghost'", []),
+     ("AttributeError: 'Context' object has no attribute 'process'", []),
+     ("ValidationError: Expected `str`, got `int`", []),
+     ("TypeError: cannot read property 'name' of undefined", []),
+     ("", [])],
+)  # fmt: skip
+def test_only_what_a_call_looked_for_is_suggested(host: Host, capfd: Capture, detail: str, kinds: list[str]) -> None:
+    """A failure of another cause is no reason to grant anything; and a command names what it adds, and never all."""
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail=detail)
     host.grants = (grant(lookups=("cache:*",)),)
     assert main(["plugin", "call", "weather", "fetch"]) == 1
-    assert told(capfd.readouterr().err) == ["fastness plugin grant weather --owner me --all"]
+    err = capfd.readouterr().err
+    allow = " ".join(f"--allow {kind}" for kind in kinds)
+    assert told(err) == ([f"fastness plugin grant weather --owner me {allow} --lookup 'cache:*'"] if kinds else [])
+    assert ("asks for more" in err) == bool(kinds)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in OutcomeKind if kind not in (OutcomeKind.OK, OutcomeKind.GUEST_ERROR)]
+)
+def test_an_end_from_outside_suggests_no_grant(host: Host, capfd: Capture, kind: OutcomeKind) -> None:
+    """Whatever a guest prints as it is ended."""
+    host.result = ended(kind, detail="AttributeError: 'Context' object has no attribute 'net'")
+    host.grants = (grant(),)
+    main(["plugin", "call", "weather", "fetch"])
+    assert told(capfd.readouterr().err) == []
+
+
+def test_a_narrow_grant_stays_narrow(host: Host, capfd: Capture) -> None:
+    """What is missing is added; of what was granted for less nothing is."""
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail="AttributeError: 'Context' object has no attribute 'storage'")
+    host.grants = (grant(NetScope(hosts=("a.example",))),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    (line,) = told(capfd.readouterr().err)
+    assert shlex.split(line)[6:] == ["--allow", 'net:{"hosts":["a.example"]}', "--allow", "storage"]
+
+
+def test_a_refused_host_says_one_thing(host: Host, capfd: Capture) -> None:
+    """That another capability was not granted has nothing to do with it."""
+    host.result = ended(
+        OutcomeKind.GUEST_ERROR, detail="Refused: net.request: host", denials=(refused("net", DenialCode.HOST),)
+    )
+    host.grants = (grant(NET),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    err = capfd.readouterr().err
+    assert (told(err), "storage" in err, err.count("no grant gives it")) == ([], False, 1)
+
+
+def test_an_address_is_the_operator_s_to_allow(host: Host, capfd: Capture) -> None:
+    """A host that is granted, at an address that is not: the table of the configuration that lets it be reached."""
+    host.grants = (grant(NET, STORAGE),)
+    host.result = ended(OutcomeKind.GUEST_ERROR, denials=(refused("net", DenialCode.ADDRESS),))
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    err = capfd.readouterr().err
+    assert "[[net.allow]]" in err
+    assert "config.toml" in err
+
+
+def test_what_the_operator_keeps_absent_is_said(host: Host, capfd: Capture) -> None:
+    """No command grants it, and whoever calls is told why."""
+    host.ceiling = Ceiling(tiers=("isolated",), kinds=("storage",))
+    host.grants = (grant(STORAGE),)
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail="TypeError: cannot read property 'request' of undefined")
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    err = capfd.readouterr().err
+    assert told(err) == []
+    assert "ctx.net is absent: the operator permits it to no plugin ([ceiling] in " in err
+
+
+def test_functions_are_a_program_s(host: Host, capfd: Capture) -> None:
+    """They are granted and absent all the same, for there are none on the command line."""
+    scope = Functions({"ask": lambda: ""}).spec.scope(names=("ask",))
+    host.manifest = msgspec.structs.replace(
+        MANIFEST, capabilities=(Request(kind="host", scope=scope, reason="To ask."),), lookups=()
+    )
+    for grants in (grant(scope), grant()):
+        host.grants = (grants,)
+        host.result = ended(OutcomeKind.GUEST_ERROR, detail="AttributeError: 'Context' object has no attribute 'host'")
+        assert main(["plugin", "call", "weather", "fetch"]) == 1
+        err = capfd.readouterr().err
+        assert (told(err), "fastness.PluginHost(functions=...)" in err) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "permitted", "words", "says"),
+    [({"wall_s": 3.0}, {}, [], "Its plugin.toml asks for no more than 3 s: wall_s in [limits]"),
+     ({"wall_s": 60.0}, {"wall_s": 5.0}, [], "The operator permits no more than 5 s: wall_s in [ceiling.limits]"),
+     ({"wall_s": 3.0}, {}, ["--timeout", "2"], "Raise it with --timeout SECONDS, at most 3."),
+     ({"wall_s": 3.0}, {}, ["--timeout", "3"], "Its plugin.toml asks for no more than 3 s")],
+)  # fmt: skip
+def test_what_lifts_a_limit(
+    host: Host, capfd: Capture, asked: dict[str, Any], permitted: dict[str, Any], words: list[str], says: str
+) -> None:
+    """An option only where there is one, and only as far as it goes; else whose limit it is."""
+    host.manifest = msgspec.structs.replace(MANIFEST, limits=Limits(**asked))
+    host.ceiling = msgspec.structs.replace(host.ceiling, limits=Limits(**{"wall_s": 100.0, **permitted}))
+    host.grants = (grant(NET, STORAGE),)
+    host.result = ended(OutcomeKind.TIMEOUT)
+    assert main(["plugin", "call", "weather", "fetch", *words]) == 4
+    assert says in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [(OutcomeKind.MEMORY, "512 MiB: memory"), (OutcomeKind.CPU, "30 s: cpu_s"), (OutcomeKind.CALL_LIMIT, "10000: calls"),
+     (OutcomeKind.OUTPUT_LIMIT, "256 MiB: output_total_bytes"), (OutcomeKind.DISK, "256 MiB: file_bytes")],
+)  # fmt: skip
+def test_no_option_is_named_that_is_not_there(host: Host, capfd: Capture, kind: OutcomeKind, field: str) -> None:
+    """``call`` has an option for seconds alone."""
+    host.grants = (grant(NET, STORAGE),)
+    host.result = ended(kind)
+    assert main(["plugin", "call", "weather", "fetch"]) == 4
+    err = capfd.readouterr().err
+    assert f"{field} in [limits]" in err
+    assert "--" not in err
+
+
+def test_more_seconds_than_there_are(host: Host, capfd: Capture) -> None:
+    """Who asks for more than the policy has is told whose limit that is."""
+    host.manifest = msgspec.structs.replace(MANIFEST, limits=Limits(wall_s=3.0))
+    host.result = ConfigurationError("timeout", 6.0, "more than 0 and at most 3 seconds")
+    assert main(["plugin", "call", "weather", "fetch", "--timeout", "6"]) == 2
+    assert "at most 3 seconds: wall_s in [limits] of its plugin.toml" in capfd.readouterr().err
+
+
+def test_a_tier_that_the_operator_does_not_permit(host: Host, capfd: Capture) -> None:
+    """The commands that move it to one that is permitted, where it may run there."""
+    host.ceiling = Ceiling(tiers=("wasm", "worker"), kinds=("net", "storage"))
+    host.result = PolicyError("tier", "isolated", "wasm: that is what the operator permits")
+    assert main(["plugin", "call", "weather", "fetch"]) == 2
+    err = capfd.readouterr().err
+    assert "it runs in the tier isolated, and the operator permits wasm, worker" in err
+    # A weaker one is none that the way out leads to.
+    assert told(err) == ["fastness plugin tier weather wasm"]
+
+
+def test_a_version_that_asks_for_more(host: Host, capfd: Capture) -> None:
+    """It is said as what it is, with what is new, and not as a matter of files."""
+    host.grants = (grant(NET, package_digest="b" * 64),)
+    host.result = GrantError("grant", "that of me is for other files", "one for 1.0.0")
+    assert main(["plugin", "call", "weather", "fetch"]) == 2
+    err = capfd.readouterr().err
+    assert "weather 1.0.0 asks for more than the owner me granted to the version before:\n  + storage: " in err
+    assert "other files" not in err
 
 
 def test_a_refusal_beyond_the_grant_but_within_the_wish(host: Host, capfd: Capture) -> None:
@@ -205,7 +357,7 @@ def test_a_refusal_beyond_the_grant_but_within_the_wish(host: Host, capfd: Captu
     host.grants = (grant(NetScope(hosts=("a.example",)), STORAGE, lookups=("cache:*",)),)
     assert main(["plugin", "call", "weather", "fetch"]) == 0
     err = capfd.readouterr().err
-    assert told(err) == ["fastness plugin grant weather --owner me --all"]
+    assert told(err) == ["fastness plugin grant weather --owner me --allow net --allow storage --lookup 'cache:*'"]
     assert "b.example" in err
 
 
@@ -235,7 +387,7 @@ def test_what_a_guest_claims_grants_nothing(host: Host, capfd: Capture) -> None:
 
 def test_a_grant_for_other_files_counts_for_nothing(host: Host, capfd: Capture) -> None:
     """What was granted to an earlier version is not carried over by the command that is printed."""
-    host.result = ended(OutcomeKind.GUEST_ERROR)
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail="AttributeError: 'Context' object has no attribute 'net'")
     host.grants = (grant(StorageScope(quota=512), package_digest="b" * 64),)
     assert main(["plugin", "call", "weather", "fetch"]) == 1
     (line,) = told(capfd.readouterr().err)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -18,6 +19,7 @@ import pytest
 
 from fastness.cli import exits
 from fastness.cli.main import main
+from fastness.cli.plugin_install import _order
 
 Capture = pytest.CaptureFixture[str]
 TOML = """
@@ -156,7 +158,7 @@ def test_an_upgrade_that_asks_for_more_waits(folder: Path, capfd: Capture) -> No
     out = capfd.readouterr().out
     new = out[out.index("More than the owner me granted before") :]
     assert re.findall(r"^  \+ (\w+):", new, re.MULTILINE) == ["storage", "process"]
-    assert "128K" in new
+    assert "128 KiB" in new
     assert "net:" not in new
     assert "fastness plugin grant weather --owner me --all" in new
     assert read(capfd, "show", "weather")["plugin"]["state"] == "awaiting_grant"
@@ -212,7 +214,31 @@ def test_what_the_operator_forbids_is_said_on_the_screen(folder: Path, home: Pat
     assert main(["plugin", "install", str(folder), "--yes"]) == 0
     out = capfd.readouterr().out
     assert "operator    does not permit it" in out
+    assert main(["plugin", "grant", "weather", "--all"]) == 0
+    assert "Asked for and not granted: net" in capfd.readouterr().out
     assert kinds(read(capfd, "show", "weather")) == {"me": ["storage"]}
+    assert main(["plugin", "show", "weather", "--owner", "ann"]) == 0
+    assert "To grant all that it asks, as far as the operator permits it," in " ".join(capfd.readouterr().out.split())
+
+
+def test_a_tier_that_the_operator_does_not_permit_is_said_on_the_screen(
+    folder: Path, home: Path, capfd: Capture
+) -> None:
+    """Before anything is granted, with the command that moves the plugin; after it there is nothing to say."""
+    (home / "config").mkdir(mode=0o700)
+    path = home / "config" / "config.toml"
+    path.write_text('[ceiling]\ntiers = ["wasm"]\nkinds = ["storage", "net"]\nlimits = { memory = "32M" }\n')
+    path.chmod(0o600)
+    (folder / "plugin.toml").write_text(TOML + '\n[limits]\nmemory = "64M"\n')
+    assert main(["plugin", "install", str(folder)]) == 0
+    out = capfd.readouterr().out
+    assert "it runs in the tier isolated, and the operator permits wasm" in " ".join(out.split())
+    assert "memory 64 MiB (cut to 32 MiB)" in out
+    (line,) = [line.strip() for line in out.splitlines() if "plugin tier" in line]
+    assert main(shlex.split(line)[1:]) == 0
+    capfd.readouterr()
+    assert main(["plugin", "show", "weather"]) == 0
+    assert "the operator permits" not in capfd.readouterr().out
 
 
 def test_revoking(folder: Path, capfd: Capture) -> None:
@@ -225,8 +251,12 @@ def test_revoking(folder: Path, capfd: Capture) -> None:
     assert "1 grant of the owner me ended" in out
     assert "still granted to ann" in err
     assert kinds(read(capfd, "show", "weather")) == {"ann": ["net"]}
-    assert main(["plugin", "revoke", "weather"]) == 0
+    # Who granted nothing may be a slip for who did; and nothing is recorded that did not happen.
+    assert main(["plugin", "revoke", "weather"]) == exits.USAGE
     assert "no grant of the owner me to end" in capfd.readouterr().err
+    assert main(["audit", "--json"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [row["target"] for row in rows if row["op"] == "revoke"] == ["1 ended"]
     told = read(capfd, "revoke", "weather", "--everyone")
     assert told == {"ended": 1, "in_flight": [], "still_granted_to": []}
     assert read(capfd, "show", "weather")["plugin"]["state"] == "awaiting_grant"
@@ -261,9 +291,114 @@ def test_the_operator_s_commands(folder: Path, capfd: Capture) -> None:
     assert read(capfd, "show", "weather")["tier"] == "worker"
     assert main(["plugin", "tier", "weather", "default"]) == 0
     assert read(capfd, "show", "weather")["tier"] == "isolated"
-    assert main(["plugin", "remove", "weather"]) == 0
+    assert main(["plugin", "remove", "weather", "--yes"]) == 0
     assert read(capfd, "list")["plugins"] == []
     assert main(["plugin", "show", "weather"]) == exits.USAGE
+    assert main(["plugin", "remove", "weather"]) == exits.USAGE
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_removing_where_nobody_can_be_asked(folder: Path, capfd: Capture, words: tuple[str, ...]) -> None:
+    """Without --yes nothing is deleted."""
+    read(capfd, "install", str(folder), "--yes")
+    assert main(["plugin", "remove", "weather", *words]) == exits.USAGE
+    out, err = capfd.readouterr()
+    assert (out, "--yes" in err) == ("", True)
+    assert kinds(read(capfd, "show", "weather")) == {"me": ["net", "storage"]}
+    read(capfd, "remove", "weather", "--yes")
+    assert read(capfd, "list")["plugins"] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [("1.0.1", "It takes the place of 1.0.0.\n"), ("0.9.9", "It takes the place of 1.0.0, which is newer"),
+     ("1.0.0-rc.1", "It takes the place of 1.0.0, which is newer"),
+     ("1.0.0", "It takes the place of the same version, 1.0.0, with other files")],
+)  # fmt: skip
+def test_what_an_upgrade_takes_the_place_of(folder: Path, capfd: Capture, version: str, says: str) -> None:
+    """An older version, or other files of the same one, do not come unnoticed."""
+    old = read(capfd, "install", str(folder), "--yes")
+    assert old["replaced"] is None
+    (folder / "plugin.toml").write_text(TOML.replace("1.0.0", version) + "# other files\n")
+    assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
+    assert says in capfd.readouterr().out
+    told = read(capfd, "install", str(folder), "--upgrade")
+    assert told["replaced"]["version"] == version
+    assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
+    assert "its files are the same" in capfd.readouterr().out
+
+
+def test_versions_are_ordered() -> None:
+    """As https://semver.org, section 11, orders its example."""
+    words = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11",
+             "1.0.0-rc.1", "1.0.0", "1.2.0", "1.10.0"]  # fmt: skip
+    assert all(_order(before) < _order(after) for before, after in itertools.pairwise(words))
+
+
+def test_one_owner_s_grant_is_shown_alone(folder: Path, home: Path, capfd: Capture) -> None:
+    """``show --owner``, and the command that it prints, are for that owner."""
+    read(capfd, "install", str(folder), "--yes")
+    assert kinds(read(capfd, "show", "weather", "--owner", "me")) == {"me": ["net", "storage"]}
+    assert kinds(read(capfd, "show", "weather", "--owner", "ann")) == {}
+    assert main(["plugin", "show", "weather", "--owner", "ann"]) == 0
+    out = capfd.readouterr().out
+    assert "Granted by the owner me" not in out
+    assert "  fastness plugin grant weather --owner ann --all\n" in out
+
+
+def test_the_folder_is_shown_before_it_is_granted(folder: Path, home: Path, capfd: Capture) -> None:
+    """Where a plugin's files would be is part of what an owner decides about."""
+    (folder / "plugin.toml").write_text(TOML + '\n[[capabilities]]\nkind = "fs"\nread = true\nreason = "Reads."\n')
+    assert main(["plugin", "install", str(folder), "--owner", "ann"]) == 0
+    where = str(home / "data" / "files" / "weather")
+    assert where in "".join(line.strip() for line in capfd.readouterr().out.splitlines())
+
+
+def test_a_plugin_without_methods_says_so(folder: Path, capfd: Capture) -> None:
+    """What only a program that loads it is of use to is told before it is granted."""
+    (folder / "plugin.toml").write_text(
+        TOML.replace('methods = ["fetch"]', 'lookups = ["cache:*"]').replace("reason = ", "reason = ")
+    )
+    for words in (["check", str(folder)], ["install", str(folder)], ["grant", "weather", "--all"]):
+        assert main(["plugin", *words]) == 0
+        out = " ".join(capfd.readouterr().out.split())
+        assert "It has no methods, so there is nothing to call" in out
+        assert "fastness.IsolatedPlugin" in out
+    (folder / "plugin.toml").write_text(TOML.replace('methods = ["fetch"]', 'methods = ["fetch"]\nlookups = ["a"]'))
+    assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
+    assert "A method that is called has no lookups" in " ".join(capfd.readouterr().out.split())
+
+
+def test_functions_of_a_program_are_not_here(folder: Path, capfd: Capture) -> None:
+    """They are absent on the command line whatever is granted, and the screen says so."""
+    (folder / "plugin.toml").write_text(TOML + '\n[[capabilities]]\nkind = "host"\nnames = ["ask"]\nreason = "Asks."\n')
+    for words in (["check", str(folder)], ["install", str(folder)], ["show", "weather"]):
+        assert main(["plugin", *words]) == 0
+        assert "here absent whatever is granted: its functions" in " ".join(capfd.readouterr().out.split())
+
+
+def test_the_list_has_the_tier_of_each(folder: Path, capfd: Capture) -> None:
+    """The one that it runs in, chosen or not."""
+    read(capfd, "install", str(folder))
+    for chosen, tier in (("default", "isolated"), ("wasm", "wasm")):
+        assert main(["plugin", "tier", "weather", chosen]) == 0
+        capfd.readouterr()
+        assert main(["plugin", "list"]) == 0
+        out = capfd.readouterr().out
+        assert re.search(rf"^weather +1\.0\.0 +waiting for a grant +{tier} +local", out, re.MULTILINE), out
+        # No empty lines around the table.
+        assert all(line.strip() for line in out.splitlines())
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "140"])
+def test_columns_are_kept_to(folder: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """COLUMNS says how wide what is printed may be, also into a pipe."""
+    monkeypatch.setenv("COLUMNS", columns)
+    (folder / "plugin.toml").write_text(TOML.replace("Keeps it.", "Keeps it. " * 29))
+    for words in (["install", str(folder)], ["list"], ["show", "weather"]):
+        assert main(["plugin", *words]) == 0
+        lines = [line for line in capfd.readouterr().out.splitlines() if "fastness plugin" not in line]
+        assert [line for line in lines if len(line.rstrip()) > int(columns)] == []
 
 
 def test_all_of_it_is_in_the_audit_trail(folder: Path, capfd: Capture) -> None:
@@ -324,7 +459,13 @@ def _on_a_terminal(words: list[str], answer: bytes, home: Path) -> tuple[int, st
 
 @pytest.mark.parametrize(
     ("answer", "code", "granted"),
-    [(b"y\n", 0, {"me": ["net", "storage"]}), (b"\n", 0, {}), (b"n\n", 0, {}), (b"\x04", 130, {}), (b"\x03", 130, {})],
+    [
+        (b"y\n", 0, {"me": ["net", "storage"]}),
+        (b"\n", 0, {}),
+        (b"maybe\n", 0, {}),
+        (b"\x04", 130, {}),
+        (b"\x03", 130, {}),
+    ],
 )
 def test_a_question_on_a_terminal(
     folder: Path, home: Path, capfd: Capture, answer: bytes, code: int, granted: dict[str, list[str]]
@@ -336,8 +477,8 @@ def test_a_question_on_a_terminal(
     assert kinds(read(capfd, "show", "weather")) == granted
     if not granted:
         assert "fastness plugin grant weather --owner me --all" in shown
-    screen = [line for line in shown.splitlines() if "[y/N]" not in line]
-    assert [line for line in screen if len(line.rstrip("\r")) > 80] == []
+    assert [line for line in shown.splitlines() if len(line.rstrip("\r")) > 80] == []
+    assert "invalid" not in shown
 
 
 def test_removing_asks_first(folder: Path, home: Path, capfd: Capture) -> None:
@@ -345,6 +486,7 @@ def test_removing_asks_first(folder: Path, home: Path, capfd: Capture) -> None:
     read(capfd, "install", str(folder))
     status, shown = _on_a_terminal(["plugin", "remove", "weather"], b"\n", home)
     assert (status, "stays as it is" in shown) == (0, True)
+    assert [line for line in shown.splitlines() if len(line.rstrip("\r")) > 80] == []
     assert len(read(capfd, "list")["plugins"]) == 1
     status, shown = _on_a_terminal(["plugin", "remove", "weather", "--yes"], b"", home)
     assert (status, "[y/N]" in shown) == (0, False)
