@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -86,12 +87,16 @@ def test_a_denial_is_5_and_says_which_option_allows_it(plugin: Path, capsys: Cap
     assert tried(plugin, "--allow-lookup", "cache:*") == 5
     shown = capsys.readouterr()
     assert "denied" in shown.out
-    assert "--allow-provide telemetry:client" in shown.err
+    # Those that were denied, and none that it has.
+    assert [line.strip() for line in shown.err.splitlines() if "--allow" in line] == [
+        "--allow-provide telemetry:client",
+    ]  # fmt: skip
     # Caught by the plugin, it is one all the same.
     plugin.write_text(SOURCE + "    try: ctx.lookup('secret')\n    except ctx.Refused: pass\n")
     found = body(plugin, capsys, *ALLOWED)
     assert (found["exit_code"], found["state"]) == (5, "stopped")
     assert found["audit"][-1]["reason"].startswith("no pattern")
+    assert found["needs"] == ["--allow-lookup secret"]
 
 
 def test_nothing_is_allowed_by_default(plugin: Path, capsys: Capture) -> None:
@@ -123,11 +128,25 @@ def test_a_crash_at_import_shows_the_guests_own_traceback(plugin: Path, capsys: 
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("source", ["def setup(ctx):\n    deep()\n", "async def setup(ctx):\n    deep()\n"])
+def test_a_traceback_is_the_plugin_s_alone(source: str, plugin: Path, capsys: Capture) -> None:
+    """No frame of what runs it, of the loop that awaits it, and no path of this machine."""
+    plugin.write_text(SOURCE.partition("def setup")[0] + "\ndef deep():\n    1 / 0\n\n\n" + source)
+    assert tried(plugin, *ALLOWED) == 1
+    files = re.findall(r'File "([^"]*)", line \d+, in (\w+)', capsys.readouterr().err)
+    assert [(path.rpartition("/")[2], name) for path, name in files] == [
+        ("analytics.py", "setup"),
+        ("analytics.py", "deep"),
+    ]
+    assert {path.rpartition("/")[0] for path, _ in files} == {"/work"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--lookup-value", "cache"], "NAME=JSON"),
-        (["--lookup-value", "cache={"], "NAME=JSON"),
+        (["--lookup-value", "cache={"], "{ is not JSON (Expecting"),
+        (["--lookup-value", "cache:mode=fast"], "fast is not JSON"),
         (["--allow-lookup", "a b"], "policy.lookup"),
         (["--tier", "mediated"], "tier"),
         (["--tier", "strongest"], "tier"),

@@ -74,7 +74,7 @@ def try_plugin(
         declared = sorted(host.declared())
     code = _code(plugin, host)
     if as_json:
-        shown = _described(plugin, host, logs, provided, declared, code)
+        shown = _described(plugin, host, logs, provided, declared, code, learn)
         sys.stdout.write(json.dumps(shown, allow_nan=False).replace("\x7f", "\\u007f") + "\n")
     else:
         _show(plugin, host, logs, provided, declared, network)
@@ -86,13 +86,14 @@ def try_plugin(
 def _value(text: str) -> tuple[str, Any]:
     """``NAME=JSON``.  Raises UsageError."""
     name, sign, data = text.partition("=")
+    if not sign or not name:
+        raise click.UsageError(f"--lookup-value takes NAME=JSON, such as cache:ttl=60; got {one_line(text, 80)}")
     try:
-        if not sign or not name:
-            raise ValueError
         return name, json.loads(data)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as error:
+        what = f"{one_line(data, 80)} is not JSON ({one_line(str(error), 80)})"
         raise click.UsageError(
-            f"--lookup-value takes NAME=JSON, such as cache:ttl=60; got {one_line(text, 80)}"
+            f"""--lookup-value {one_line(name, 80)}: {what}; a text is written '"like this"'"""
         ) from None
 
 
@@ -128,6 +129,7 @@ def _described(
     provided: dict[str, Any],
     declared: list[str],
     code: int,
+    learn: bool,
 ) -> dict[str, Any]:
     import msgspec
 
@@ -150,7 +152,7 @@ def _described(
         "provided": {_safe(name): to_json(value) for name, value in provided.items()},
         "declared": [_safe(tag) for tag in declared],
         "logs": [{"level": level, "text": _safe(text)} for level, text in logs],
-        "needs": _needs(plugin),
+        "needs": _needs(plugin, learn=learn),
         "left_out": [_safe(line) for line in plugin.left_out],
     }
 
@@ -163,9 +165,10 @@ def _safe(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _needs(plugin: IsolatedPlugin) -> list[str]:
-    """The options that allow exactly what it did and was denied, each name once."""
-    found = {(_OPTION[row.operation], row.target) for row in plugin.audit() if row.operation in _OPTION}
+def _needs(plugin: IsolatedPlugin, *, learn: bool) -> list[str]:
+    """The options that allow exactly what it was denied, or with ``learn`` all that it did, each name once."""
+    rows = plugin.audit() if learn else _denied(plugin)
+    found = {(_OPTION[row.operation], row.target) for row in rows if row.operation in _OPTION}
     return [f"{option} {_quoted(target)}" for option, target in sorted(found)]
 
 
@@ -191,12 +194,14 @@ def _show(
         took = f"{result.usage.wall_s * 1000:.0f} ms"
         phases.add_row(phase, result.outcome.kind.value, took, one_line(result.outcome.detail))
     console.print(phases)
+    console.print()
     rows = plugin.audit()
     if rows:
         shown = table("decision", "operation", "target", "reason", wrap=("target", "reason"))
         for row in rows:
             shown.add_row(row.decision, row.operation, one_line(spelled_out(row.target)), one_line(row.reason))
         console.print(shown)
+        console.print()
     else:
         console.print("It asked its host for nothing.")
     for name, value in provided.items():
@@ -219,13 +224,13 @@ def _show(
         for line in ("" if found is None else found.stderr[-_SHOWN:]).splitlines()[-20:]:
             detail(line)
     if _denied(plugin):
-        err(f"it was denied {len(_denied(plugin))} of {len(rows)} operations; what it did needs:")
-        for line in _needs(plugin):
+        err(f"it was denied {len(_denied(plugin))} of {len(rows)} operations.  Each of these options allows one:")
+        for line in _needs(plugin, learn=False):
             detail(line)
 
 
 def _show_learned(plugin: IsolatedPlugin) -> None:
-    needs = _needs(plugin)
+    needs = _needs(plugin, learn=True)
     say("Everything was allowed, to learn what it does.  " + ("It needs:" if needs else "It needs nothing."))
     for line in needs:
         say(f"  {line}")

@@ -271,7 +271,7 @@ class IsolatedPlugin:
             "limits": msgspec.structs.replace(self._limits, wall_s=wall),
         }
         if runtime == "python":
-            options |= {"preload": (), "filename": "<phase>"}
+            options |= {"preload": (), "filename": "<fastness phase>"}
         made = requests.make(loading.code_of(runtime, self._loaded.entry, phase), options, {})
         return msgspec.structs.replace(made, tier=self.tier.value)
 

@@ -160,10 +160,18 @@ def _fastness_phase(entry, phase):
     if hasattr(value, "__await__"):
         import asyncio
 
+        failed = []
+
         async def outcome():
-            await value
+            try:
+                await value
+            except BaseException as error:
+                # Raised below: frames of the loop tell its author nothing.
+                failed.append(error)
 
         asyncio.run(outcome())
+        for error in failed:
+            raise error
     return True
 
 
