@@ -186,7 +186,7 @@ class Config:
         for key in table:
             if key not in known:
                 place = f"{field}.{key}" if field else key
-                raise self._wrong(place, "unknown", ", ".join(known) + meant(key, known))
+                raise self._wrong(place, "no such setting", ", ".join(known) + meant(key, known))
 
     def _typed(self, field: str, value: Any, kind: type) -> None:
         if not isinstance(value, kind):

@@ -95,7 +95,7 @@ _ALLOW = "[[net.allow]]\nhost = '{}'\naddress = '{}'\nport = {}"
         ("tier = 'local'", "tier in "),
         ("tier = 3", "tier in .*a text"),
         ("ceiling = 3", "ceiling in .*a table"),
-        ("[ceiling]\nkind = ['fs']", r"ceiling\.kind in .*Did you mean 'kinds'"),
+        ("[ceiling]\nkind = ['fs']", r"ceiling\.kind in .*no such setting.*Did you mean 'kinds'"),
         ("[ceiling]\nkinds = 'fs'", r"ceiling\.kinds in .*a list"),
         ("[ceiling]\nkinds = ['fs', 'nets']", r"ceiling\.kinds\[1\] in .*Did you mean 'net'"),
         ("[ceiling]\nkinds = [1]", r"ceiling\.kinds\[0\] in .*a text"),
