@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import denial_table, detail, err, outcome_line, say, size, stderr_console
+from fastness.cli.console import denial_table, err, outcome_line, say, size, stderr_console
 from fastness.cli.output import Output
-from fastness.cli.plugin_hints import hints, limit_hint, why_not
+from fastness.cli.plugin_hints import hints, limit_hint, tell, why_not
 from fastness.cli.plugin_host import plugin_host
 from fastness.cli.progress import BuildProgress
 from fastness.cli.visible import one_line, visible
@@ -61,7 +61,7 @@ def call(
             lines = why_not(host, plugin, owner, error)
             if not lines:
                 raise
-            _tell(lines)
+            tell(lines)
             return exits.USAGE
         finally:
             output.close()
@@ -80,16 +80,8 @@ def call(
         err("this call was NOT sandboxed")
     if not result.ok:
         err(outcome_line(result, most))
-    _tell(lines)
+    tell(lines)
     return exits.of_outcome(result.outcome.kind)
-
-
-def _tell(lines: Iterable[tuple[str, ...]]) -> None:
-    """A sentence each, and commands below it."""
-    for words, *commands in lines:
-        err(words)
-        for one in commands:
-            detail(one)
 
 
 def arguments(pairs: Iterable[str], text: str | None) -> dict[str, Any]:

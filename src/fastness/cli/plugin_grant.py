@@ -10,6 +10,7 @@ import msgspec
 
 from fastness.cli import exits
 from fastness.cli.console import detail, err
+from fastness.cli.plugin_hints import tell, tier_lines
 from fastness.cli.plugin_host import command, known_specs, plugin_host, standing, this_user, until, when
 from fastness.cli.plugin_screen import Screen, for_a_program, settings, write_json
 from fastness.cli.visible import one_line, spelled_out
@@ -62,12 +63,14 @@ def grant(
                 expires=ends,
                 granted_by=this_user(),
             )
-        state = host.show(plugin).known.state.value
+        after = host.show(plugin)
+        state, unmet = after.known.state.value, tier_lines(after, host.ceiling)
     lost = [] if before is None else [_kind(scope) for scope in before.allowed if made.scope(_kind(scope)) is None]
     if as_json:
         write_json({"grant": msgspec.to_builtins(made), "state": state, "no_longer": lost})
         return exits.OK
     grant_screen(Screen(), shown.manifest, made, state)
+    tell(unmet)
     if lost:
         err(f"this takes the place of the grant before it: no longer granted: {', '.join(lost)}")
     return exits.OK

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from fastness.cli.console import detail, err
 from fastness.cli.plugin_host import command, grant_all, grant_command, known_specs, standing
 from fastness.cli.plugin_screen import of_a_program
 from fastness.cli.visible import one_line, spelled_out
@@ -16,7 +17,7 @@ from fastness.plugins.states import State
 from fastness.runs import DenialCode, OutcomeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fastness.capability import Spec
     from fastness.grant import Ceiling, Grant
@@ -41,6 +42,14 @@ _LIMIT_OF = {
     OutcomeKind.CALL_LIMIT: "calls",
     OutcomeKind.DISK: "file_bytes",
 }
+
+
+def tell(lines: Iterable[tuple[str, ...]]) -> None:
+    """Print a sentence each, and commands below it."""
+    for words, *commands in lines:
+        err(words)
+        for one in commands:
+            detail(one)
 
 
 def why_not(host: Any, plugin: str, owner: str, error: ConfigurationError) -> list[tuple[str, ...]]:

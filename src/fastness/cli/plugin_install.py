@@ -106,6 +106,7 @@ def _ask(plugin: str, owner: str, what: str) -> tuple[bool, int]:
     """Whether somebody at a terminal agrees; nobody there is a no."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False, exits.OK
-    words = what.replace("all that it asks", "all of this") or "to be called, and nothing else,"
+    words = what.replace("all that it asks", "all of this") or "to be called, and nothing else"
+    words += "," if "," in words else ""
     agreed = asked(f"Grant {plugin} {words} for the owner {spelled_out(owner)}?")
     return bool(agreed), exits.CANCELLED if agreed is None else exits.OK

@@ -115,7 +115,7 @@ def wants_screen(screen: Screen, shown: Shown, specs: Mapping[str, Spec], ceilin
     )
     for words, *commands in tier_lines(shown, ceiling):
         screen.line()
-        screen.line(words[:1].upper() + words[1:], "bold red")
+        screen.line(words, "bold red")
         for one in commands:
             screen.exact(f"  {one}")
 
@@ -123,7 +123,7 @@ def wants_screen(screen: Screen, shown: Shown, specs: Mapping[str, Spec], ceilin
 def all_words(shown: Shown, ceiling: Ceiling, specs: Mapping[str, Spec]) -> str:
     """What a grant of everything is."""
     cut = operator_words(shown, ceiling, specs)
-    return "all that it asks, as far as the operator permits it," if cut else "all that it asks"
+    return "all that it asks, as far as the operator permits it" if cut else "all that it asks"
 
 
 def folder_of(plugin: str, owner: str) -> str:

@@ -218,7 +218,7 @@ def test_what_the_operator_forbids_is_said_on_the_screen(folder: Path, home: Pat
     assert "Asked for and not granted: net" in capfd.readouterr().out
     assert kinds(read(capfd, "show", "weather")) == {"me": ["storage"]}
     assert main(["plugin", "show", "weather", "--owner", "ann"]) == 0
-    assert "To grant all that it asks, as far as the operator permits it," in " ".join(capfd.readouterr().out.split())
+    assert "To grant all that it asks, as far as the operator permits it:" in " ".join(capfd.readouterr().out.split())
 
 
 def test_a_tier_that_the_operator_does_not_permit_is_said_on_the_screen(
@@ -235,6 +235,8 @@ def test_a_tier_that_the_operator_does_not_permit_is_said_on_the_screen(
     assert "it runs in the tier isolated, and the operator permits wasm" in " ".join(out.split())
     assert "memory 64 MiB (cut to 32 MiB)" in out
     (line,) = [line.strip() for line in out.splitlines() if "plugin tier" in line]
+    assert main(["plugin", "grant", "weather", "--all"]) == 0
+    assert line in capfd.readouterr().err
     assert main(shlex.split(line)[1:]) == 0
     capfd.readouterr()
     assert main(["plugin", "show", "weather"]) == 0
