@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -170,10 +171,13 @@ def test_records_of_a_call_and_of_what_came_before(plugin: Path, server: Server)
         ("net", "request", "outcome"),
         ("storage", "put", "intent"),
         ("storage", "put", "outcome"),
+        ("plugin", "end", "event"),
     ]
     assert {row.run for row in rows[3:]} == {rows[2].run} != {""}
+    assert (rows[-1].target, rows[-1].code) == ("both", "ok")
     shown = fastness("audit", "--plugin", "fetcher").stdout
-    assert "/path" in shown
+    # A long address goes on in another line.
+    assert re.search(r"/\s*path\b", shown)
     assert "secret" not in shown
     assert "hello" not in shown
     assert fastness("audit", "verify").returncode == 0
@@ -196,6 +200,8 @@ def test_limits_and_crashes_have_their_exit_codes(plugin: Path) -> None:
     assert fastness("plugin", "call", "fetcher", "spin", "--timeout", "0.3").returncode == 4
     for _ in range(2):
         assert fastness("plugin", "call", "fetcher", "crash").returncode == 1
+    ends = [row.code for row in reading.records(places()[0]) if row.op == "end"]
+    assert ends == ["timeout", "crashed", "crashed"]
     third = fastness("plugin", "call", "fetcher", "crash")
     assert third.returncode == 1
     assert "fastness plugin disable fetcher" in third.stderr

@@ -145,6 +145,8 @@ def test_a_method_and_its_result(scene: Scene) -> None:
     assert (result.tier, result.sandboxed, len(result.policy_digest)) == (scene.tier, True, 64)
     (row,) = rows(scene.base, op="invoke", run=result.run_id)
     assert (row.plugin, row.owner, row.target) == ("hello", "ann", "go")
+    (row,) = rows(scene.base, op="end", run=result.run_id)
+    assert (row.plugin, row.owner, row.target, row.code) == ("hello", "ann", "go", "ok")
     # Another owner's is another policy, and the same one's is the same.
     assert scene.go(name="x").policy_digest == result.policy_digest
     scene.host.grant("hello", owner="bob")
@@ -178,7 +180,7 @@ def test_storage_files_and_functions(scene: Scene) -> None:
     scene.host.grant("hello", owner="bob", all=True)
     assert scene.go(owner="bob").value[0] == 1
     run = scene.go().run_id
-    found = [(row.capability, row.op, row.target, row.phase, row.code) for row in rows(scene.base, run=run)][1:]
+    found = [(row.capability, row.op, row.target, row.phase, row.code) for row in rows(scene.base, run=run)][1:-1]
     assert [row for row in found if row[3] == "intent"] == [
         ("storage", "get", "n", "intent", ""), ("storage", "put", "n", "intent", ""),
         ("fs", "write", "kept.txt", "intent", ""), ("fs", "read", "kept.txt", "intent", ""),
@@ -606,7 +608,7 @@ def test_a_run_goes_on_without_what_was_taken(way: str, scene: Scene) -> None:
     code = "expired" if way == "expiry" else "revoked"
     assert found[0].value == [True, code], (found[0].outcome, found[0].stderr)
     assert code in {row.code.value for row in found[0].denials}
-    assert rows(scene.base, run=found[0].run_id)[-1].code == code
+    assert rows(scene.base, run=found[0].run_id)[-2].code == code
 
 
 def test_files_that_were_changed_do_not_run(scene: Scene) -> None:
@@ -647,6 +649,7 @@ def test_the_asynchronous_host(base: Path, place: tuple[str, str], tmp_path: Pat
             with anyio.move_on_after(1):
                 await host.invoke("at-once", "wait", owner="ann")
             assert host._core._running == {}
+            assert [row.code for row in rows(base, plugin="at-once", op="end")][-7:] == ["ok"] * 6 + ["cancelled"]
             assert (await host.revoke("at-once")).ended == 1
             with pytest.raises(GrantError):
                 await host.invoke("at-once", "go", {"x": 1}, owner="ann")

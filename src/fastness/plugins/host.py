@@ -66,7 +66,7 @@ class _Begun:
     A task that is cancelled does not wait for the thread: what that begins afterwards has nobody, and is ended at once.
     """
 
-    def __init__(self, end: Callable[[str], None]) -> None:
+    def __init__(self, end: Callable[[str, str], None]) -> None:
         self._end = end
         self._lock = threading.Lock()
         self._one: _Invocation | None = None
@@ -77,19 +77,18 @@ class _Begun:
         with self._lock:
             self._one, over = one, self._over
         if over:
-            self._end(one.run)
+            self._end(one.run, "cancelled")
 
     def get(self) -> _Invocation:
         """What was begun."""
         assert self._one is not None
         return self._one
 
-    def end(self) -> None:
-        """Nobody waits for it any more.  Idempotent."""
+    def end(self, how: str) -> Callable[[], None] | None:
+        """Nobody waits for it any more; what is to be called for one that was begun and ended so."""
         with self._lock:
             one, self._over = self._one, True
-        if one is not None:
-            self._end(one.run)
+        return None if one is None else partial(self._end, one.run, how)
 
 
 class AsyncPluginHost:
@@ -259,14 +258,27 @@ class AsyncPluginHost:
         for a plugin that may not be called and a method or argument that is none; PackageChanged where its files are
         not those that were installed.  Then nothing ran.  What the plugin did is in the result.
         """
-        begun = _Begun(self._core.end)
+
+        def end(run: str, how: str) -> None:
+            self._core.end(run)
+            self._core.events.ended(plugin, owner, method, run, how)
+
+        begun = _Begun(end)
         try:
             begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
             await self._waiting.call(lambda: begun.put(begin()))
             one = begun.get()
             result = await self._runner.run(one.request, one.calls, run_id=one.run)
+            how = result.outcome.kind.value
+        except BaseException as error:
+            how = "failed" if isinstance(error, Exception) else "cancelled"
+            raise
         finally:
-            begun.end()
+            over = begun.end(how)
+            if over is not None:
+                # Also where its task is cancelled: what was begun is on record, and its end is.
+                with self._waiting.limit(None, shield=True):
+                    await self._waiting.call(over)
         if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
             await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
         made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest)
@@ -296,7 +308,11 @@ class AsyncPluginHost:
         )
         run = os.urandom(8).hex()
         core.events.invoked(known.id, owner, method, run)
-        return _Invocation(run, request, policy, core.begin(standing, policy, run))
+        try:
+            return _Invocation(run, request, policy, core.begin(standing, policy, run))
+        except BaseException:
+            core.events.ended(known.id, owner, method, run, "failed")
+            raise
 
     def _misbehaved(self, policy: Policy, run: str, kind: OutcomeKind) -> None:
         """Count a crash, or quarantine for a violation.  The result is its caller's whatever comes of it."""
