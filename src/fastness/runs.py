@@ -184,7 +184,8 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also cover
     waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.  ``plugin`` runs a plugin's
     method; the value is what it returns.  ``functions`` are the host's, where a plain run's guest may call any, as a
-    ``broker.functions.Functions``.
+    ``broker.functions.Functions``.  ``stack`` is bytes that the stack of a native guest's first thread may take, where
+    that is not to be what the system gives it; other tiers have stacks of their own.
     """
 
     code: str | None = None
@@ -213,6 +214,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     on_event: Callable[[str, Any], None] | None = None
     plugin: PluginCall | None = None
     functions: Any = None
+    stack: int | None = None
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):

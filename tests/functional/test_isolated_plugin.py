@@ -591,6 +591,28 @@ def test_memory_is_128_mib_unless_given(tier: str, load: Load) -> None:
     assert started(load(source.replace("100", "160"), tier=tier, limits={"memory": 256 << 20})).errors() == ()
 
 
+#: Each level takes some 4 KiB of the C stack, and no more of Python's own recursion than is allowed.
+RECURSE = """
+import sys
+sys.setrecursionlimit(100_000)
+def down(n): return 0 if n == 0 else sorted([0], key=lambda _: down(n - 1))[0]
+"""
+
+
+@pytest.mark.parametrize("tier", ["worker", "confined", "isolated"])
+def test_its_stack_is_4_mib(tier: str, load: Load) -> None:
+    """What fits into twice as much, as other guests have it, ends a plugin; what fits into it does not."""
+    house.require(f"{tier} tier")
+    with fastness.Sandbox(tier=tier) as sandbox:
+        control = sandbox.run(f"{RECURSE}\ndown(1_400)")
+    assert control.outcome.kind is OutcomeKind.OK, control.outcome
+    source = f"{RECURSE}\ndef setup(ctx):\n    import resource\n    down(700)\n"
+    shown = "    ctx.provide('out', list(resource.getrlimit(resource.RLIMIT_STACK)))"
+    assert provided(load(source + shown, tier=tier)) == [4 << 20, 4 << 20]
+    host = started(load(source + "    down(1_400)", tier=tier))
+    assert "ended as crashed" in str(host.errors()[0].error)
+
+
 def test_its_calls_are_bounded(load: Load) -> None:
     plugin = load("def setup(ctx):\n    while True: ctx.lookup('a')", limits={"calls": 50})
     host = started(plugin)

@@ -39,6 +39,8 @@ __all__ = ["IsolatedPlugin"]
 
 #: Bytes that a plugin may add on top of the warm guest.
 MEMORY = 128 * MIB
+#: Bytes that the stack of its first thread, in which its phases run, may take in tiers of processes.
+STACK = 4 * MIB
 _TIERS = (Tier.WORKER, Tier.CONFINED, Tier.ISOLATED, Tier.WASM)
 #: Seconds that opening a guest may take beside the phase's own.
 _OPEN_S = 30.0
@@ -119,11 +121,12 @@ class IsolatedPlugin:
 
         ``path`` is a module of Python or JavaScript with a manifest in it, or a folder with a ``plugin.toml``.
         ``policy`` says what it may provide, look up and declare: nothing unless listed.  ``limits`` change those of its
-        guest, whose memory is 128 MiB unless given.  ``tier`` is ``isolated`` for Python and ``wasm`` for JavaScript
-        unless given.  ``read_root`` is the one folder whose files the guest gets, as a copy that is its own: by default
-        the folder that the module is in.  Timeouts are seconds, 0 for none; unless given they are the policy's: 10, 10
-        and 5.  With ``allow_network`` it may send requests by ``ctx.net.request`` to public addresses; it never has a
-        socket.  Calls are recorded in ``trail``, or else in this home's audit trail.
+        guest, whose memory is 128 MiB unless given; its stack is 4 MiB where it is a process, and cannot be chosen.
+        ``tier`` is ``isolated`` for Python and ``wasm`` for JavaScript unless given.  ``read_root`` is the one folder
+        whose files the guest gets, as a copy that is its own: by default the folder that the module is in.  Timeouts
+        are seconds, 0 for none; unless given they are the policy's: 10, 10 and 5.  With ``allow_network`` it may send
+        requests by ``ctx.net.request`` to public addresses; it never has a socket.  Calls are recorded in ``trail``, or
+        else in this home's audit trail.
 
         Raises ConfigurationError, ManifestError, StagingError; TierUnavailable where the tier does not hold here.
         """
@@ -273,7 +276,7 @@ class IsolatedPlugin:
         if runtime == "python":
             options |= {"preload": (), "filename": "<fastness phase>"}
         made = requests.make(loading.code_of(runtime, self._loaded.entry, phase), options, {})
-        return msgspec.structs.replace(made, tier=self.tier.value)
+        return msgspec.structs.replace(made, tier=self.tier.value, stack=STACK)
 
     def _calls(self) -> RunCalls:
         scopes: dict[str, Scope] = {bridge.KIND: bridge.CtxScope()}
