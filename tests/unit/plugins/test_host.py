@@ -709,6 +709,21 @@ def test_adapters_of_the_caller(base: Path) -> None:
         assert host._inner._core.adapters["net"] is net
 
 
+def test_functions_that_a_host_has_not(base: Path) -> None:
+    """A host that was not given all that a plugin names says so, whatever the owner grants."""
+    asks = [{"kind": "host", "names": ["ask", "tell"], "reason": "to talk"}, STORAGE]
+    with fastness.PluginHost() as host:
+        host.install(plugin(base, capabilities=asks))
+
+    def ask() -> str:
+        return ""
+
+    functions = {"ask": ask, "tell": ask, "more": ask}
+    for given, offered in ({}, False), ({"ask": ask}, False), (functions, True):
+        with fastness.PluginHost(functions=given) as host:
+            assert {want.kind: want.offered for want in host.show("hello").wants} == {"host": offered, "storage": True}
+
+
 def test_the_folder_of_the_configuration(base: Path) -> None:
     """One folder for all, where the operator names one."""
     shared = base.parent / "shared"
