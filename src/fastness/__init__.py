@@ -12,27 +12,48 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fastness.api import AsyncSandbox, AsyncSession
+    from fastness.broker.functions import HostFunction, stubs
+    from fastness.capability import Scope
     from fastness.environment import guest_env
     from fastness.errors import (
+        AdapterError,
         ApplyRefused,
         BackendError,
         CapabilityError,
         ConfigurationError,
         Denied,
         FastnessError,
+        GrantError,
         GuestError,
         GuestProtocolError,
         HostBug,
         HostProtocolError,
         LimitExceeded,
+        ManifestError,
+        PackageChanged,
+        PluginError,
+        PluginTimeout,
+        PluginViolation,
+        PolicyError,
         ProtocolError,
+        QuotaExceeded,
+        Revoked,
         RunCancelled,
         RunFailed,
         RunTimeout,
         StagingError,
         TierUnavailable,
     )
+    from fastness.grant import Ceiling, Grant
     from fastness.limits import Limits
+    from fastness.manifest import Manifest
+    from fastness.plugins.blocking import PluginHost
+    from fastness.plugins.host import AsyncPluginHost
+    from fastness.plugins.isolated import IsolatedPlugin
+    from fastness.plugins.ledger import MediationPolicy
+    from fastness.plugins.lifecycle import DefaultPluginHost, PluginState
+    from fastness.plugins.mediation import sandbox_plugin
+    from fastness.plugins.shown import Revocation, Shown
     from fastness.runs import (
         Applied,
         Changes,
@@ -53,6 +74,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "fastness.api": ("AsyncSandbox", "AsyncSession"),
+    "fastness.broker.functions": ("HostFunction", "stubs"),
     "fastness.environment": ("guest_env",),
     "fastness.errors": (
         "ApplyRefused",
@@ -63,9 +85,19 @@ _HOME = {
         "FastnessError",
         "GuestError",
         "GuestProtocolError",
+        "GrantError",
+        "PluginError",
+        "AdapterError",
+        "Revoked",
+        "QuotaExceeded",
+        "PackageChanged",
+        "PolicyError",
+        "ManifestError",
         "HostBug",
         "HostProtocolError",
         "LimitExceeded",
+        "PluginTimeout",
+        "PluginViolation",
         "ProtocolError",
         "RunCancelled",
         "RunFailed",
@@ -73,7 +105,17 @@ _HOME = {
         "StagingError",
         "TierUnavailable",
     ),
+    "fastness.capability": ("Scope",),
+    "fastness.grant": ("Ceiling", "Grant"),
     "fastness.limits": ("Limits",),
+    "fastness.manifest": ("Manifest",),
+    "fastness.plugins.blocking": ("PluginHost",),
+    "fastness.plugins.host": ("AsyncPluginHost",),
+    "fastness.plugins.isolated": ("IsolatedPlugin",),
+    "fastness.plugins.ledger": ("MediationPolicy",),
+    "fastness.plugins.lifecycle": ("DefaultPluginHost", "PluginState"),
+    "fastness.plugins.mediation": ("sandbox_plugin",),
+    "fastness.plugins.shown": ("Revocation", "Shown"),
     "fastness.runs": (
         "Applied",
         "Changes",
@@ -129,6 +171,24 @@ __all__ = [
     "Files",
     "Denial",
     "DenialCode",
+    # functions of the host that code may call
+    "HostFunction",
+    "stubs",
+    # plugins: what one asks, an owner grants and the operator permits
+    "PluginHost",
+    "AsyncPluginHost",
+    "Manifest",
+    "Grant",
+    "Ceiling",
+    "Scope",
+    "Shown",
+    "Revocation",
+    # plugins of a host in this process: held to a policy there, or run in guests
+    "DefaultPluginHost",
+    "PluginState",
+    "sandbox_plugin",
+    "MediationPolicy",
+    "IsolatedPlugin",
     # tiers
     "Tier",
     "Guarantee",
@@ -151,5 +211,15 @@ __all__ = [
     "LimitExceeded",
     "CapabilityError",
     "Denied",
+    "GrantError",
+    "ManifestError",
+    "PolicyError",
+    "PackageChanged",
+    "QuotaExceeded",
+    "Revoked",
+    "AdapterError",
+    "PluginError",
+    "PluginViolation",
+    "PluginTimeout",
     "HostBug",
 ]

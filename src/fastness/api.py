@@ -60,7 +60,7 @@ class AsyncSandbox:
         if engines is not None:
             _check_count("engines", engines, 1, 256)
         self._tier = registry.resolve(tier, dict(os.environ))
-        self._defaults = {name: value for name, value in defaults.items() if value is not None}
+        self._defaults = requests.with_functions({name: one for name, one in defaults.items() if one is not None})
         self._pool = pool
         self._engines = engines
         self._waiting = _waiting or LoopWaiting()
@@ -88,7 +88,8 @@ class AsyncSandbox:
         Options: ``entry`` (a file instead of code), ``module`` (bytes of a WASI module), ``command``; ``runtime``,
         ``tier``, ``timeout`` (seconds), ``memory`` (bytes or "256M"), ``limits``, ``files`` ({destination: bytes, str
         or Path}), ``stdin``, ``args``, ``env``, ``preload``, ``preopens``, ``seed``, ``time``, ``deadline``,
-        ``tenant``, ``fresh``, ``filename``, ``on_event(name, data)``.
+        ``tenant``, ``fresh``, ``filename``, ``on_event(name, data)``, ``functions`` ({name: callable}) for the code to
+        call.
 
         Raises ConfigurationError, StagingError, TierUnavailable, BackendError.  What the guest did never raises; see
         ``RunResult.raise_for_outcome``.
@@ -138,7 +139,7 @@ class AsyncSession:
 
     def __init__(self, sandbox: AsyncSandbox, options: dict[str, Any]) -> None:
         self._sandbox = sandbox
-        self._options = options
+        self._options = requests.with_functions(options)
         self._session: BackendSession | None = None
         self._with: tuple[Backend, Probe] | None = None
         self._begun = False

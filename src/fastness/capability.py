@@ -15,7 +15,7 @@ import msgspec
 
 from fastness.limits import Limits
 
-__all__ = ["Adapter", "CallContext", "Operation", "Scope", "Spec"]
+__all__ = ["Adapter", "CallContext", "Later", "Operation", "Scope", "Spec"]
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
@@ -34,6 +34,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     it bounds every length.  ``target`` names what a call acts on for the audit trail: never a payload, a credential or
     a URL's query.  ``leaves`` says whether the effect leaves this machine or spends money: then the record of the
     intent is on disk before it happens.  ``summary`` is one line for whoever writes a plugin.
+
+    ``signature`` is what a guest is shown of its parameters, as Python writes them, and ``documentation`` what it is
+    told beside the summary; both may be empty.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     target: Callable[[Any], str]
     summary: str
     leaves: bool = False
+    signature: str = ""
+    documentation: str = ""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +94,10 @@ class CallContext(msgspec.Struct, kw_only=True):
     before: Callable[[str], None] | None = None
 
 
+class Later(Exception):
+    """What was asked at once would have to wait, and nothing of it was done: it is to be called the other way."""
+
+
 class Adapter(Protocol):
     """
     Does the work of one kind.
@@ -99,6 +108,9 @@ class Adapter(Protocol):
     :class:`fastness.errors.AdapterError` with a text fit for a guest where the work failed: none of them names a path
     or an address of the host.  It sets ``bytes_in`` (to the guest) and ``bytes_out`` (from the guest) of the context.
     It may be cancelled at every await, and then leaves nothing half done that a reader could see.
+
+    An adapter may also have ``at_once(operation, arguments, context)``, a plain function that does the same where that
+    takes no longer than a tenth of a millisecond or so and waits for nobody, and raises :class:`Later` where it does.
     """
 
     spec: Spec

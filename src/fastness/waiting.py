@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from fastness.errors import HostBug
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
 
     import anyio
@@ -76,6 +77,15 @@ class Waiting(Protocol):
 
     def slots(self, count: int) -> Slots:
         """A semaphore of ``count`` slots."""
+        raise NotImplementedError
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop of asyncio that is waited on, where it is one."""
+        raise NotImplementedError
+
+    @property
+    def blocks(self) -> bool:
+        """Whether what waits has a thread to itself, so that a little work in it is in nobody's way."""
         raise NotImplementedError
 
 
@@ -156,6 +166,20 @@ class LoopWaiting:
         import anyio
 
         return anyio.Semaphore(count)
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Of the running task; on trio there is none."""
+        import asyncio
+
+        try:
+            return asyncio.get_running_loop()
+        except RuntimeError:
+            return None
+
+    @property
+    def blocks(self) -> bool:
+        """Other tasks wait on the same loop."""
+        return False
 
 
 # In a thread.
@@ -281,6 +305,14 @@ class ThreadWaiting:
     def slots(self, count: int) -> Slots:
         """A semaphore that threads wait for."""
         return _ThreadSlots(self, count)
+
+    def loop(self) -> None:
+        """A thread has none."""
+
+    @property
+    def blocks(self) -> bool:
+        """The thread is the caller's, who waits."""
+        return True
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:

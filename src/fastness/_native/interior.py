@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def load(sources: dict[str, str]) -> Any:
     """The code that runs inside guests, as modules that belong to no package of ours."""
     module: Any = None
-    for name in ("_fastness_encode", "_fastness_context", "_fastness", "_fastness_native"):
+    for name in ("_fastness_encode", "_fastness_sources", "_fastness_context", "_fastness", "_fastness_native"):
         module = types.ModuleType(name)
         # Tracebacks leave out frames of a file by this name.
         module.__file__ = f"<{name}>"

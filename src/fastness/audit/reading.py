@@ -14,7 +14,7 @@ from fastness.audit import schema
 from fastness.audit.record import AuditRecord
 from fastness.database import failed
 
-__all__ = ["Query", "follow", "last", "records"]
+__all__ = ["Query", "follow", "last", "records", "waiting"]
 
 _PAGE = 500
 _POLL_S = 0.2
@@ -76,6 +76,34 @@ def last(path: str, query: Query | None = None, *, count: int) -> list[AuditReco
     finally:
         database.close()
     return [schema.record_of(row) for row in reversed(rows)]
+
+
+#: How far back calls are looked for that have not ended.
+_RECENT = 20_000
+
+
+def waiting(path: str, plugin: str, owner: str | None = None) -> list[AuditRecord]:
+    """
+    Intents of a plugin, among the last 20,000 records, that have no outcome: calls that nobody has seen the end of.
+
+    Raises BackendError.
+    """
+    if not os.path.lexists(path):
+        return []
+    database = schema.database(path)
+    recent = "seq > (SELECT COALESCE(MAX(seq), 0) FROM trail) - ?3"
+    ended = f"SELECT intent FROM trail WHERE {recent} AND phase='outcome'"  # noqa: S608  # words of our own
+    which = "phase='intent' AND decision='allowed' AND plugin=?1 AND (?2 IS NULL OR owner=?2)"
+    statement = f"{schema.SELECT} WHERE {recent} AND {which} AND seq NOT IN ({ended}) ORDER BY seq"
+    try:
+        with database.reading() as connection:
+            schema.tolerant(connection)
+            rows = connection.execute(statement, (plugin, owner, _RECENT)).fetchall()
+    except (sqlite3.Error, OSError) as error:
+        raise failed("reading the audit trail", path, error) from error
+    finally:
+        database.close()
+    return [schema.record_of(row) for row in rows]
 
 
 def follow(

@@ -23,10 +23,16 @@ SERVED = frozenset({Tier.WASM, Tier.WORKER, Tier.CONFINED, Tier.ISOLATED})
 
 def resolve(argument: str | None, variables: dict[str, str]) -> str:
     """
-    The tier asked for: the argument, else ``FASTNESS_TIER``, else ``FASTNESS_RUNTIME``, else ``wasm``.
+    The tier asked for: the argument, else ``FASTNESS_TIER``, else ``FASTNESS_RUNTIME``, else the configuration's, else
+    ``wasm``.
 
     Returns a tier's name, ``auto`` or ``local``.  Raises ConfigurationError for a word that means nothing.
     """
+    return named(argument, variables) or Tier.WASM.value
+
+
+def named(argument: str | None, variables: dict[str, str]) -> str | None:
+    """As :func:`resolve`; None where nobody names one."""
     if argument is not None:
         if argument in ("auto", "local"):
             return argument
@@ -46,7 +52,9 @@ def resolve(argument: str | None, variables: dict[str, str]) -> str:
         if word not in RUNTIME_WORDS:
             raise ConfigurationError("FASTNESS_RUNTIME", word, ", ".join(RUNTIME_WORDS))
         return RUNTIME_WORDS[word]
-    return Tier.WASM.value
+    from fastness import config
+
+    return config.load().tier or None
 
 
 def unavailable(tier: Tier) -> TierUnavailable:

@@ -8,23 +8,25 @@ nothing is ever added to it, and a revocation takes away what is left.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from fastness.capability import Adapter, Operation, Scope, Spec
+from fastness.errors import Denied
 from fastness.runs import DenialCode
 
 __all__ = ["Allowed", "Gate", "Refused"]
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What a call that may happen is done with."""
+    """What a call that may happen is done with; ``at_once`` is the adapter's, where it has one."""
 
     operation: Operation
     scope: Scope
     adapter: Adapter
+    at_once: Any = None
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -39,6 +41,7 @@ class Gate:
 
     ``scopes`` are what its policy allows, by kind; ``revision`` gives the revision of the grant as it is now, in this
     process or another, and the run lives as long as that is ``made_at``.  ``expires`` is seconds since 1970, or None.
+    ``offered`` names, for a kind, the operations that the policy has of it, where those are not all.
     """
 
     def __init__(
@@ -51,15 +54,19 @@ class Gate:
         revision: Callable[[], int] | None = None,
         expires: float | None = None,
         clock: Callable[[], float] = time.time,
+        offered: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self._known = {kind for kind in scopes if kind in specs}
         self._table: dict[tuple[str, str], Allowed | Refused] = {}
         for kind in self._known:
             adapter = adapters.get(kind)
+            names = (offered or {}).get(kind)
             for operation in specs[kind].operations:
+                if names is not None and operation.name not in names:
+                    continue
                 found: Allowed | Refused = Refused(DenialCode.NO_ADAPTER)
                 if adapter is not None:
-                    found = Allowed(operation, scopes[kind], adapter)
+                    found = Allowed(operation, scopes[kind], adapter, getattr(adapter, "at_once", None))
                 self._table[kind, operation.name] = found
         self._made_at = made_at
         self._revision = revision
@@ -77,11 +84,31 @@ class Gate:
         if entry is None:
             known = capability in self._known
             return Refused(DenialCode.UNSUPPORTED if known else DenialCode.NOT_GRANTED)
+        ended = self.ended()
+        return entry if ended is None else Refused(ended)
+
+    @property
+    def may_end(self) -> bool:
+        """Whether what this run may do can end before the run does."""
+        return self._revision is not None or self._expires is not None
+
+    def stand(self, target: str) -> None:
+        """
+        Raises Denied where nothing may happen any more.
+
+        Asked once more between a record and its effect: whoever revoked meanwhile either finds the record, or is found.
+        """
+        ended = self.ended()
+        if ended is not None:
+            raise Denied(ended, target)
+
+    def ended(self) -> DenialCode | None:
+        """Why nothing may happen any more, as things are while this is called, or None."""
         if self._revision is not None and self._revision() != self._made_at:
-            return Refused(DenialCode.REVOKED)
+            return DenialCode.REVOKED
         if self._expires is not None and self._clock() >= self._expires:
-            return Refused(DenialCode.EXPIRED)
-        return entry
+            return DenialCode.EXPIRED
+        return None
 
 
 def arguments_of(operation: Operation, plain: Any) -> Any:

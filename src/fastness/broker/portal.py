@@ -63,6 +63,14 @@ def wait(coroutine: Coroutine[Any, Any, Any], seconds: float) -> Any:
     return asyncio.run_coroutine_threadsafe(coroutine, loop()).result(seconds)
 
 
+def inside() -> bool:
+    """Whether the caller is the loop's own thread, which must not wait for the loop."""
+    try:
+        return asyncio.get_running_loop() is _loops.get(os.getpid())
+    except RuntimeError:
+        return False
+
+
 def _in_child() -> None:
     # Another thread of the parent may have held it; the parent's loop has no thread here.
     global _lock  # noqa: PLW0603  # one place for the loop in a process

@@ -4,15 +4,23 @@ The commands of ``fastness plugin`` and their options.  Bodies live in modules o
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_SOURCES = ("builtin", "local", "marketplace")
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+_owner = click.option("--owner", default="me", metavar="O", help="On whose behalf.  [default: me]")
 
 
 @click.group(context_settings=_CONTEXT)
 def plugin() -> None:
-    """Check plugins, and decide what they may do."""
+    """
+    Install plugins, decide what they may do, and call them.
+
+    A plugin runs on behalf of an owner: any word of yours, me unless it is named.  What one owner grants is no other's.
+    """
 
 
 @plugin.command("check", context_settings=_CONTEXT)
@@ -31,3 +39,193 @@ def plugin_check(path: str, as_json: bool) -> int:
     from fastness.cli.plugin_check import check as body
 
     return body(path, as_json=as_json)
+
+
+@plugin.command("install", context_settings=_CONTEXT)
+@click.argument("path", metavar="DIR|FILE")
+@click.option("--source", type=click.Choice(_SOURCES), default="local", help="Who it is from.  [default: local]")
+@click.option("--upgrade", is_flag=True, help="Take the place of the installed version.")
+@click.option("--yes", is_flag=True, help="Grant all that it asks for without asking.")
+@_owner
+@_json
+def plugin_install(**options: Any) -> int:
+    """
+    Copy a plugin, show what it asks for, and ask whether to grant it.
+
+    Nothing of it is run.  On a terminal a question is put, and no is the default; elsewhere nothing is granted, and the
+    command that grants it is printed.  An upgrade that asks for no more than before keeps its grants.
+    """
+    from fastness.cli.plugin_install import install as body
+
+    return body(**options)
+
+
+@plugin.command("list", context_settings=_CONTEXT)
+@_json
+def plugin_list(as_json: bool) -> int:
+    """List what is installed."""
+    from fastness.cli.plugin_list import show_all as body
+
+    return body(as_json=as_json)
+
+
+@plugin.command("show", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@click.option("--owner", metavar="O", help="Only the grant of this owner.")
+@_json
+def plugin_show(plugin: str, owner: str | None, as_json: bool) -> int:
+    """Show what a plugin asks for, its own reasons, what that means at worst, and what was granted."""
+    from fastness.cli.plugin_list import show as body
+
+    return body(plugin, owner=owner, as_json=as_json)
+
+
+@plugin.command("grant", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@_owner
+@click.option("--all", "everything", is_flag=True, help="Everything that it asks for.")
+@click.option("--allow", multiple=True, metavar="KIND", help="This capability, as it is asked for.  May be repeated.")
+@click.option("--provide", multiple=True, metavar="P", help="Register names like this.  May be repeated.")
+@click.option("--lookup", multiple=True, metavar="P", help="Read names like this.  May be repeated.")
+@click.option("--declare", multiple=True, metavar="P", help="Announce tags like this.  May be repeated.")
+@click.option("--expires", metavar="T", help="Its end: 30m, 2h, 7d from now, or an ISO 8601 time.  [default: none]")
+@_json
+def plugin_grant(**options: Any) -> int:
+    """
+    Let a plugin do what is named, for one owner.
+
+    It takes the place of the owner's grant before it.  --allow 'KIND:{"field": value}' grants less than is asked for,
+    such as --allow 'net:{"hosts": ["api.example.com"]}'; fields that are not given are as the plugin asks.
+    """
+    from fastness.cli.plugin_grant import grant as body
+
+    return body(**options)
+
+
+@plugin.command("revoke", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@_owner
+@click.option("--everyone", is_flag=True, help="Every owner's.")
+@_json
+def plugin_revoke(**options: Any) -> int:
+    """
+    End the grant of an owner.
+
+    When this has returned, every call that begins afterwards is refused, in other processes too.  An owner that granted
+    nothing is a mistake: exit code 2.
+    """
+    from fastness.cli.plugin_grant import revoke as body
+
+    return body(**options)
+
+
+@plugin.command("call", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@click.argument("method", metavar="METHOD")
+@click.option("--arg", multiple=True, metavar="NAME=TEXT", help="An argument; NAME:=JSON for other than text.")
+@click.option("--args", metavar="JSON", help="All arguments as one JSON object; - for standard input.")
+@_owner
+@click.option("--timeout", type=float, metavar="S", help="Seconds that it may take.")
+@click.option("--raw", is_flag=True, help="Pass output and a text value on unchanged, control characters and all.")
+@_json
+def plugin_call(**options: Any) -> int:
+    """
+    Call a method of a plugin, in a fresh guest, and print what it returns.
+
+    A text is printed as it is, anything else as JSON.  What it prints itself comes before, as it is written.
+
+    Exit codes: 0 ok; 1 it failed; 2 wrong usage, or nothing is granted; 3 its tier does not hold here; 4 a limit;
+    70 the machinery failed; 130 cancelled.
+    """
+    from fastness.cli.plugin_call import call as body
+
+    return body(**options)
+
+
+@plugin.command("enable", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@_json
+def plugin_enable(plugin: str, as_json: bool) -> int:
+    """Let a disabled plugin be called again, by those who granted it something."""
+    from fastness.cli.plugin_state import enable as body
+
+    return body(plugin, as_json=as_json)
+
+
+@plugin.command("disable", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@_json
+def plugin_disable(plugin: str, as_json: bool) -> int:
+    """Let nobody call a plugin; grants are kept.  It is also the way out of quarantine."""
+    from fastness.cli.plugin_state import disable as body
+
+    return body(plugin, as_json=as_json)
+
+
+@plugin.command("quarantine", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@click.option("--why", default="the operator said so", metavar="TEXT", help="A reason, for whoever looks at it.")
+@_json
+def plugin_quarantine(plugin: str, why: str, as_json: bool) -> int:
+    """Let nobody call a plugin, and keep it to be looked at."""
+    from fastness.cli.plugin_state import quarantine as body
+
+    return body(plugin, why=why, as_json=as_json)
+
+
+@plugin.command("remove", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json
+def plugin_remove(plugin: str, yes: bool, as_json: bool) -> int:
+    """
+    End a plugin, every grant of it, and all that it kept in storage and in folders of its own.
+
+    At a terminal it asks first; elsewhere it needs --yes.  A plugin of the same id that is installed later inherits
+    nothing.
+    """
+    from fastness.cli.plugin_state import remove as body
+
+    return body(plugin, yes=yes, as_json=as_json)
+
+
+@plugin.command("tier", context_settings=_CONTEXT)
+@click.argument("plugin", metavar="PLUGIN")
+@click.argument("name", metavar="TIER|default")
+@click.option(
+    "--trust", type=click.Choice(["reviewed"]), default=None, help="Needed for a weaker tier than the default."
+)
+@_json
+def plugin_tier(plugin: str, name: str, trust: str | None, as_json: bool) -> int:
+    """Choose the tier of a plugin, from its next call on."""
+    from fastness.cli.plugin_state import tier as body
+
+    return body(plugin, name, trust=trust or "", as_json=as_json)
+
+
+@plugin.command("try", context_settings=_CONTEXT)
+@click.argument("path", metavar="FILE|DIR")
+@click.option("--allow-lookup", "lookups", multiple=True, metavar="P", help="Names that it may look up.")
+@click.option("--allow-provide", "provides", multiple=True, metavar="P", help="Names that it may provide.")
+@click.option("--allow-declare", "declares", multiple=True, metavar="P", help="Tags that it may declare.")
+@click.option("--lookup-value", "values", multiple=True, metavar="NAME=JSON", help="A value for it to look up.")
+@click.option("--tier", metavar="T", help="Where it runs.  [default: isolated, for JavaScript wasm]")
+@click.option("--timeout", type=float, metavar="S", help="Seconds for each phase; 0 for none.  [default: 10, 10, 5]")
+@click.option("--memory", metavar="SIZE", help="Memory that it may add, such as 64M.  [default: 128M]")
+@click.option("--allow-network", "network", is_flag=True, help="Let it send requests to public addresses.")
+@click.option("--read-root", metavar="DIR", help="The folder that it may read.  [default: the one that it is in]")
+@click.option("--learn", is_flag=True, help="Allow every name, and print the options that allow just those it used.")
+@_json
+def plugin_try(path: str, **options: Any) -> int:
+    """
+    Run a plugin's setup, start and stop in a guest, and show all that it asked of its host.
+
+    Nothing is installed, and what is not allowed here is denied.  P is a name in which * stands for any run of
+    characters and ? for one.
+
+    Exit codes: 0 it went well; 1 it failed or crashed; 2 usage, or no valid plugin; 3 the tier does not hold here;
+    4 a phase passed its time or another limit; 5 something was denied; 70 the machinery failed.
+    """
+    from fastness.cli.plugin_try import try_plugin as body
+
+    return body(path, **options)

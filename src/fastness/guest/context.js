@@ -249,7 +249,7 @@ function named(values, parameters, what) {
   return given;
 }
 
-function operationOf({ capability, operation, parameters }) {
+function operationOf({ capability, operation, parameters, signature, summary }) {
   const what = capability === TOP ? operation : capability + "." + operation;
   const call = (...values) =>
     new Later((resolve, reject) => {
@@ -264,6 +264,8 @@ function operationOf({ capability, operation, parameters }) {
       if (inFlight < most) begin(made);
       else push(waiting, made);
     });
+  if (signature) defineProperty(call, "signature", { __proto__: null, value: signature });
+  if (summary) defineProperty(call, "doc", { __proto__: null, value: summary });
   return defineProperty(call, "name", { __proto__: null, value: operation });
 }
 
@@ -305,7 +307,14 @@ async function run() {
   if (!hasOwn(found, method) || typeof found[method] !== "function") {
     throw new Wrong("the module " + module + " exports no function " + method);
   }
-  return { value: await found[method](ctx, restore(plugin.arguments)) };
+  return { __proto__: null, unfit, value: await found[method](ctx, restore(plugin.arguments)) };
+}
+
+/** The error of a method whose result cannot be given to the host. */
+function unfit(value) {
+  const found = offending({ result: value });
+  if (found === null) return new Wrong("result is more than 1 MiB as JSON, or has too many lists and objects in it");
+  return new Wrong(found[0] + " is " + found[1] + ", which cannot be given to the host: only plain data can");
 }
 
 Object.assign(globalThis.__fastness, { abandon, answered, grant, run });

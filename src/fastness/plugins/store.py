@@ -46,12 +46,10 @@ class Watch:
 
     __slots__ = ("_store", "_of", "_view", "_at", "_revision", "failure")
 
-    def __init__(self, store: Store, plugin: str, owner: str) -> None:
+    def __init__(self, store: Store, plugin: str, owner: str, seen: tuple[memoryview, int, int] | None = None) -> None:
         self._store = store
         self._of = plugin, owner
-        self._view = store.changes.view
-        self._at = -1
-        self._revision = NO_REVISION
+        self._view, self._at, self._revision = seen or (store.changes.view, -1, NO_REVISION)
         self.failure: BackendError | None = None
 
     def __call__(self) -> int:
@@ -137,9 +135,33 @@ class Store:
         found = self._rows(CURRENT, plugin, owner)
         return int(found[0][0]) if found else NO_REVISION
 
-    def watch(self, plugin: str, owner: str) -> Watch:
-        """The check of one grant's revision, for the whole of a run."""
-        return Watch(self, plugin, owner)
+    def standing(self, plugin: str, owner: str) -> tuple[Known, bytes, Grant | None]:
+        """
+        A plugin, its manifest in JSON and the grant of one owner, all as they were at one moment.
+
+        Raises ConfigurationError where there is no such plugin.
+        """
+        try:
+            with self._read.reading() as connection:
+                known = rows.find(connection, plugin)
+                if known is None or known.state is State.REMOVED:
+                    raise rows.unknown(plugin)
+                (text,) = connection.execute("SELECT manifest FROM plugins WHERE id = ?", (plugin,)).fetchone()
+                found = connection.execute(
+                    GRANT + " WHERE plugin = ? AND owner = ? AND live = 1", (plugin, owner)
+                ).fetchone()
+        except (sqlite3.Error, OSError) as error:
+            raise failed("reading the plugin store", self.path, error) from error
+        return known, text.encode(), None if found is None else self._grant(found)
+
+    def watch(self, plugin: str, owner: str, seen: tuple[memoryview, int, int] | None = None) -> Watch:
+        """
+        The check of one grant's revision, for the whole of a run.
+
+        ``seen`` is the revision, last, as the database had it at a number of ``changes``, with that number and its
+        view: until another change nobody needs to ask again.
+        """
+        return Watch(self, plugin, owner, seen)
 
     # changing
 

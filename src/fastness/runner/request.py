@@ -34,10 +34,10 @@ _ENTRY_SUFFIX = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".w
 OPTIONS = (
     "entry", "module", "command", "runtime", "tier", "args", "env", "stdin", "files", "work", "include", "preload",
     "packages", "preopens", "image", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline", "fresh",
-    "filename", "on_event",
+    "filename", "on_event", "functions",
 )  # fmt: skip
 #: Those that mean nothing to a command.
-_OF_SOURCE = ("args", "preload", "packages", "preopens", "seed", "filename")
+_OF_SOURCE = ("args", "preload", "packages", "preopens", "seed", "filename", "functions")
 
 
 def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> RunRequest:
@@ -85,7 +85,31 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     if on_event is not None and not callable(on_event):
         raise ConfigurationError("on_event", on_event, "a callable taking (name, data)")
     fields["on_event"] = on_event
+    fields["functions"] = _functions(merged, fields["runtime"])
     return RunRequest(**fields)
+
+
+def with_functions(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for more than one request, with the host's functions looked at once.  Raises ConfigurationError."""
+    found = dict(options)
+    if found.get("functions") is not None:
+        found["functions"] = _looked_at(found["functions"])
+    return found
+
+
+def _looked_at(given: Any) -> Any:
+    from fastness.broker.functions import Functions
+
+    return given if isinstance(given, Functions) else Functions(given)
+
+
+def _functions(merged: Mapping[str, Any], runtime: str) -> Any:
+    """What of the host a guest may call; None where it is nothing.  Raises ConfigurationError."""
+    given = merged.get("functions")
+    if given is None or runtime == "command":
+        return None
+    made = _looked_at(given)
+    return made if made.names else None
 
 
 def _what(code: Any, merged: Mapping[str, Any]) -> dict[str, Any]:

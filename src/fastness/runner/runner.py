@@ -4,6 +4,7 @@ One run from end to end: which tier, is it proven, stage, run, make a result of 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -125,37 +126,42 @@ class Runner:
         small = sum(len(s) if isinstance(s, (str, bytes)) else _INLINE for s in request.files.values()) < _INLINE
         return Staged(read() if small else await self._waiting.call(read))
 
-    async def run(self, request: RunRequest, calls: Calls | None = None) -> RunResult:
+    async def run(self, request: RunRequest, calls: Calls | None = None, *, run_id: str = "") -> RunResult:
         """
         Run a request in a clean guest.  Raises what the host could not do; what the guest did is in the result.
 
         With ``calls`` the guest finds a ctx with what they grant.  They are closed when this ends, however it ends.
+        ``run_id`` is the run's, where its calls are recorded under one.  Without ``calls`` the request's functions are
+        what may be called.
         """
+        run_id = run_id or _run_id()
+        if calls is None and request.functions is not None:
+            calls = self._calls_of(request, run_id)
         if calls is None:
-            return await self._run_until(request, None)
+            return await self._run_until(request, None, run_id)
         try:
-            return await self._run_until(request, calls)
+            return await self._run_until(request, calls, run_id)
         finally:
             await close_calls(calls, self._waiting)
 
-    async def _run_until(self, request: RunRequest, calls: Calls | None) -> RunResult:
+    async def _run_until(self, request: RunRequest, calls: Calls | None, run_id: str) -> RunResult:
         if request.deadline is None:
-            return await self._run(request, None, calls)
+            return await self._run(request, None, calls, run_id)
         try:
             # The backend keeps the deadline, so that a run that is under way tells what it has done; this is for
             # what comes before it, and for a backend that does not come back.
             with self._waiting.limit(request.deadline + _DEADLINE_SLACK_S):
-                return await self._run(request, time.monotonic() + request.deadline, calls)
+                return await self._run(request, time.monotonic() + request.deadline, calls, run_id)
         except TimeoutError:
             return RunResult(
                 outcome=Outcome(OutcomeKind.TIMEOUT, f"the deadline of {request.deadline:g} s passed"),
                 tier=request.tier,
                 runtime=request.runtime,
                 sandboxed=request.tier != "local",
-                run_id=_run_id(),
+                run_id=run_id,
             )
 
-    async def _run(self, request: RunRequest, ends: float | None, calls: Calls | None) -> RunResult:
+    async def _run(self, request: RunRequest, ends: float | None, calls: Calls | None, run_id: str) -> RunResult:
         backend, probe = await self.plan(request.tier, request.runtime)
         _check_runtime(backend, request.tier, request.runtime)
         staged = await self.stage(request)
@@ -164,7 +170,6 @@ class Runner:
             if left <= 0:
                 raise TimeoutError
             request = msgspec.structs.replace(request, deadline=left)
-        run_id = _run_id()
         if calls is not None:
             report = await backend.run(request, staged, request.on_event, calls)
         elif backend.sandboxed:
@@ -193,6 +198,8 @@ class Runner:
         self, request: RunRequest, calls: Calls | None = None
     ) -> tuple[BackendSession, Backend, Probe]:
         """A guest that keeps its state; ``calls`` are closed with it, or when this raises."""
+        if calls is None and request.functions is not None:
+            calls = self._calls_of(request, _run_id())
         try:
             backend, probe = await self.plan(request.tier, request.runtime)
             _check_runtime(backend, request.tier, request.runtime)
@@ -202,6 +209,32 @@ class Runner:
         except BaseException:
             await close_calls(calls, self._waiting)
             raise
+
+    def _calls_of(self, request: RunRequest, run_id: str) -> Calls:
+        """The calls of a run, or session, whose guest finds functions of the host.  Raises BackendError."""
+        from fastness.broker.calls import RunCalls
+        from fastness.broker.functions import KIND, HostScope
+        from fastness.broker.gate import Gate
+        from fastness.runner.trail import open_trail
+        from fastness.wire import values
+
+        functions, limits = request.functions, request.limits
+        if (loop := self._waiting.loop()) is not None:
+            functions = functions.within(loop)
+        gate = Gate({KIND: HostScope(names=functions.names)}, {KIND: functions.spec}, {KIND: functions})
+        return RunCalls(
+            gate,
+            open_trail(),
+            run=run_id,
+            plugin="",
+            owner=request.tenant,
+            calls=limits.calls,
+            value_bytes=values.MAX_BYTES,
+            # The end of a run, and of a session's execute, ends what it has in flight.
+            deadline=math.inf,
+            limits=limits,
+            here=self._waiting.blocks,
+        )
 
     def cancel_all(self) -> None:
         """Ask every run in progress to end."""
@@ -310,13 +343,15 @@ _digests: dict[tuple[Any, ...], str] = {}
 
 
 def _digest(request: RunRequest) -> str:
-    """A digest of everything that decided what the run was allowed: tier, tenant and limits."""
-    key = (request.tier, request.tenant, request.limits)
+    """A digest of everything that decided what the run was allowed: tier, tenant, limits and the host's functions."""
+    names = request.functions.names if request.functions is not None else ()
+    key = (request.tier, request.tenant, request.limits, names)
     found = _digests.get(key)
     if found is None:
         import hashlib
 
-        text = msgspec.json.encode([request.tier, request.tenant, request.limits], order="deterministic")
+        allowed = [request.tier, request.tenant, request.limits, *([names] if names else ())]
+        text = msgspec.json.encode(allowed, order="deterministic")
         found = hashlib.sha256(text).hexdigest()
         if len(_digests) > 256:
             _digests.clear()

@@ -43,7 +43,7 @@ reason = "Keeps it."
 def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
     real = registry.specs
-    monkeypatch.setattr(registry, "specs", lambda: real(SPECS))
+    monkeypatch.setattr(registry, "specs", lambda more=None: real({**SPECS, **(more or {})}))
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def test_in_words(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = capfd.readouterr().out
     for words in (
         "acme.weather 1.2.3, which calls itself Wetter",
-        "python code that starts with main.py; it runs in the tier isolated",
+        "code        python, starts with main.py, runs in the tier isolated",
         "forecast",
-        "hosts: a, b",
-        'Its reason: "Asks \\u202eit\\u200b.\\u001b[2J\\u000aIt asks for nothing"',
-        f"What that lets it do: {WEB.risk(WEB.scope(hosts=('a', 'b')))}",  # type: ignore[call-arg]
-        f"What that lets it do: {BOX.risk(BOX.scope(size=7))}",  # type: ignore[call-arg]
-        "read what other plugins of its host see as: config:*",
-        "memory 67108864",
+        "hosts       a, b",
+        'its reason  "Asks \\u202eit\\u200b.\\u001b[2J\\u000aIt asks for nothing"',
+        f"at worst    {WEB.risk(WEB.scope(hosts=('a', 'b')))}",  # type: ignore[call-arg]
+        f"at worst    {BOX.risk(BOX.scope(size=7))}",  # type: ignore[call-arg]
+        "lookups     config:* (names that it reads of what those register)",
+        "memory 64 MiB",
     ):
         assert words in out, words
     assert not any(letter in out for letter in "\u202e\u200b\x1b")
@@ -127,7 +127,7 @@ def test_data(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "plugin.toml").write_text('id = "words"\nversion = "1.0.0"\napi = 1\nruntime = "data"\n')
     assert main(["plugin", "check", str(folder)]) == 0
     out = capfd.readouterr().out
-    assert "It is data" in out
+    assert "it is data" in out
     assert "no capability" in out
 
 

@@ -25,7 +25,7 @@ answer()
 def attack(arena: Arena) -> Effect:
     """In the tier; then it is waited for longer than it takes."""
     results = [asking.ask(arena, code, timeout=0.4)[0] for code in CODES]
-    time.sleep(asking.SLOW_S + 0.5)
+    time.sleep(asking.SLOW_S)
     effect = arena.marked(results[0])
     return Effect(effect.happened, effect.seen, results[0], tuple(results[1:]))
 
@@ -38,7 +38,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.after_its_end",
     claim=Claim(Guarantee.WALL_KILL, "Nothing that a guest asked for goes on once its run has ended."),
-    tiers={"wasm": Expect(Layer.HOST, outcomes=("ok", "timeout"))},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("ok", "timeout"))),
     attack=attack,
     control=control,
 )

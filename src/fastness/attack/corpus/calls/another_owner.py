@@ -39,7 +39,9 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.another_owner",
     claim=Claim(Guarantee.ADDRESS_SPACE, "On whose behalf a call is made is the host's to say, never the guest's."),
-    tiers={"wasm": Expect(Layer.HOST, outcomes=("ok", "guest_error", "protocol"))},
+    tiers=dict.fromkeys(
+        ("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("ok", "guest_error", "protocol"))
+    ),
     attack=attack,
     control=control,
 )

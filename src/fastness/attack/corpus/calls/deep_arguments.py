@@ -31,7 +31,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.deep_arguments",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Arguments cannot be too deep for the host."),
-    tiers={"wasm": Expect(Layer.HOST, outcomes=("protocol",))},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("protocol",))),
     attack=attack,
     control=control,
 )

@@ -34,7 +34,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.giant_length",
     claim=Claim(Guarantee.CRASH_CONTAINED, "A length that a guest names makes nobody reserve anything."),
-    tiers={"wasm": Expect(Layer.HOST, outcomes=("protocol",))},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("protocol",))),
     attack=attack,
     control=control,
 )

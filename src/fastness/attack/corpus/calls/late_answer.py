@@ -13,12 +13,12 @@ PLANTED = """
 import time
 for id in range(1, 9):
     call(id, 'notes', 'read', owner='other') if BELIEVED else call(id, 'notes', 'read')
-time.sleep(0.2)
+time.sleep(0.1)
 """
 CODE = """
 call(1, 'notes', 'large', {'size': 1})
 for _ in range(9):
-    print(answer())
+    print(answer(), flush=True)
 """
 
 
@@ -26,7 +26,7 @@ def attack(arena: Arena) -> Effect:
     """In the tier: the first run is the other owner's, and does not read what it gets."""
     for _ in range(3):
         asking.ask(arena, _planted(False), owner="other")
-        effect = arena.leaked(asking.ask(arena, CODE)[0])
+        effect = arena.leaked(asking.ask(arena, CODE, timeout=0.5)[0])
         if effect.happened:
             break
     return effect
@@ -44,7 +44,7 @@ def _planted(believed: bool) -> str:
 ATTACK = Attack(
     id="calls.late_answer",
     claim=Claim(Guarantee.ADDRESS_SPACE, "An answer reaches the run that asked, or nobody."),
-    tiers={"wasm": Expect(Layer.ENGINE)},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.ENGINE, outcomes=("ok", "timeout"))),
     attack=attack,
     control=control,
 )

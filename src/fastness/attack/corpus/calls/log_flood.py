@@ -11,7 +11,7 @@ from fastness.tier import Guarantee
 
 CODE = """
 line = {'level': 'info', 'text': 'x' * 4000}
-for _ in range(12000):
+for _ in range(9000):
     frame(0x45, line)
 """
 
@@ -34,7 +34,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.log_flood",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Lines of a log are kept up to a cap."),
-    tiers={"wasm": Expect(Layer.HOST)},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST)),
     attack=attack,
     control=control,
 )

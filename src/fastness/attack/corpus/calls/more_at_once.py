@@ -30,7 +30,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.more_at_once",
     claim=Claim(Guarantee.CRASH_CONTAINED, "No more calls are under way at once than a run may have."),
-    tiers={"wasm": Expect(Layer.HOST, outcomes=("timeout",))},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("timeout",))),
     attack=attack,
     control=control,
 )

@@ -28,7 +28,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.not_granted",
     claim=Claim(Guarantee.FS_CONFINED, "A call for what was not granted is refused, whoever in the guest makes it."),
-    tiers={"wasm": Expect(Layer.BROKER, "not_granted")},
+    tiers=dict.fromkeys(("wasm", "confined", "isolated"), Expect(Layer.BROKER, "not_granted")),
     attack=attack,
     control=control,
 )

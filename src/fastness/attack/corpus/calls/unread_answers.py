@@ -34,7 +34,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="calls.unread_answers",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Answers that a guest does not read are bounded."),
-    tiers={"wasm": Expect(Layer.HOST, outcomes=("timeout",))},
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("timeout",))),
     attack=attack,
     control=control,
 )

@@ -1,0 +1,159 @@
+"""
+Which adapter does the work of each kind for one host: its caller's, else the built-in one, made when first needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fastness._wasi import home
+from fastness.broker import portal
+from fastness.broker.functions import KIND, Functions
+from fastness.capabilities import registry
+from fastness.capability import Adapter, CallContext, Spec
+from fastness.config import Config
+from fastness.errors import ConfigurationError
+from fastness.manifest import Manifest
+from fastness.plugins.boxes import Boxes
+
+__all__ = ["Adapters", "owner_word"]
+
+_CLOSE_S = 10.0
+
+
+def owner_word(owner: str) -> str:
+    """An owner as a name of a folder or a tenant: the same for the same owner, whatever characters there are in it."""
+    return hashlib.sha256(owner.encode()).hexdigest()[:32]
+
+
+class Adapters(Mapping[str, Adapter]):
+    """
+    Adapters by kind.  ``specs`` are all capabilities of this host; a kind without an adapter is not in here.
+
+    ``given`` replace built-in ones; those are their caller's, and are not closed here.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        given: Mapping[str, Adapter] | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self._config = config
+        self._given = dict(given or {})
+        for kind, adapter in self._given.items():
+            spec = getattr(adapter, "spec", None)
+            if not isinstance(spec, Spec) or spec.kind != kind or kind == KIND:
+                raise ConfigurationError(f"adapters[{kind!r}]", type(adapter).__name__, f"an adapter of {kind!r}")
+        # Without any it is a kind all the same: who manages plugins need not be who runs them.
+        self._given[KIND] = Functions(functions or {})
+        more = {kind: one.spec for kind, one in self._given.items() if kind not in registry.BUILT_IN}
+        self.specs: Mapping[str, Spec] = registry.specs(more)
+        self._boxes = Boxes()
+        self._lock = threading.Lock()
+        self._made: dict[str, Adapter] = {}
+        self._folders: dict[tuple[str, str], str] = {}
+
+    def __getitem__(self, kind: str) -> Adapter:
+        found = self._given.get(kind) or self._made.get(kind)
+        if found is None:
+            make = {"fs": self._fs, "net": self._net, "process": self._process, "storage": self._storage}[kind]
+            with self._lock:
+                found = self._made.get(kind)
+                if found is None:
+                    found = self._made[kind] = make()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from {*registry.BUILT_IN, *self._given}
+
+    def __len__(self) -> int:
+        return len({*registry.BUILT_IN, *self._given})
+
+    def lacking(self, manifest: Manifest) -> frozenset[str]:
+        """Kinds that a plugin asks for and that nobody here does the work of, or not of all that it names."""
+        functions: Any = self._given[KIND]
+        found = {one.kind for one in manifest.capabilities if one.kind not in set(self)}
+        asked: Any = manifest.scope(KIND)
+        if asked is not None and not set(asked.names) <= set(functions.names):
+            found.add(KIND)
+        return frozenset(found)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind that somebody does the work of."""
+        return tuple(sorted(self))
+
+    # built-in ones
+
+    def _fs(self) -> Adapter:
+        from fastness.capabilities.fs import Fs
+
+        return Fs(self._config.fs_root or self._folder)
+
+    def _net(self) -> Adapter:
+        from fastness.capabilities.net import AddressGuard, Allowance, Net, SecretFile
+
+        guard = AddressGuard([Allowance(one.host, one.address, one.port) for one in self._config.reach])
+        path = self._config.secrets or home.place("config", "secrets.toml")
+        there = self._config.secrets is not None or os.path.lexists(path)
+        return Net(guard, secrets=SecretFile(path) if there else None, trust=self._config.trust)
+
+    def _process(self) -> Adapter:
+        from fastness.capabilities.process import Process
+
+        return Process(self._boxes.run)
+
+    def _storage(self) -> Adapter:
+        from fastness.capabilities.storage import Storage
+
+        return Storage(os.path.join(home.folder("data"), "storage.db"))
+
+    def _folder(self, context: CallContext) -> str:
+        """The folder of a plugin and an owner, as the host knows them; made where it is missing."""
+        whose = context.plugin, context.owner
+        found = self._folders.get(whose)
+        if found is None or not os.path.isdir(found):
+            found = self._folders[whose] = home.folder("data", "files", context.plugin, owner_word(context.owner))
+        return found
+
+    def check_process(self, tier: str) -> None:
+        """Prove that programs can run in this tier.  Raises TierUnavailable."""
+        if "process" not in self._given:
+            self._boxes.check(tier)
+
+    # ends
+
+    def forget(self, plugin: str) -> None:
+        """
+        Delete what was kept for a plugin that is no more: another one of its name inherits nothing.
+
+        An adapter that keeps something has a coroutine ``forget(plugin)``; one of the caller's may have.
+        """
+        keeping = dict(self._given)
+        if "storage" not in keeping and os.path.lexists(home.place("data", "storage.db")):
+            keeping["storage"] = self["storage"]
+        for adapter in keeping.values():
+            forget = getattr(adapter, "forget", None)
+            if forget is not None:
+                portal.wait(forget(plugin), _CLOSE_S)
+        folder = home.place("data", "files", plugin)
+        if os.path.lexists(folder):
+            # Of links only the links go.
+            shutil.rmtree(folder, ignore_errors=True)
+        for whose in [whose for whose in self._folders if whose[0] == plugin]:
+            self._folders.pop(whose, None)
+
+    def close(self) -> None:
+        """Close what was made here.  Idempotent."""
+        with self._lock:
+            made, self._made = list(self._made.values()), {}
+        for adapter in made:
+            with contextlib.suppress(TimeoutError):
+                portal.wait(adapter.aclose(), _CLOSE_S)
+        self._boxes.close()

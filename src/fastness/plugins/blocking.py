@@ -1,0 +1,168 @@
+"""
+The blocking host of plugins: the same coroutines as the asynchronous one, run to their end in the calling thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from fastness.capability import Scope, Spec
+from fastness.grant import Ceiling, Grant
+from fastness.plugins.host import AsyncPluginHost
+from fastness.plugins.shown import Revocation, Shown
+from fastness.plugins.states import Known
+from fastness.runs import RunResult
+from fastness.waiting import ThreadWaiting, drive
+
+__all__ = ["PluginHost"]
+
+
+class PluginHost:
+    """
+    The blocking form of ``AsyncPluginHost``; same arguments.  Threads may share it.
+
+    Use as ``with``, or call :meth:`close`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._inner = AsyncPluginHost(_waiting=ThreadWaiting(), **options)
+        self._pid = os.getpid()
+        _all.add(self)
+
+    def _host(self) -> AsyncPluginHost:
+        if self._pid != os.getpid():
+            # Guests belong to the process that started them; a forked child starts its own.
+            self._inner = AsyncPluginHost(_waiting=ThreadWaiting(), **self._options)
+            self._pid = os.getpid()
+        return self._inner
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """The most that plugins of this host may have."""
+        return self._host().ceiling
+
+    @property
+    def specs(self) -> Mapping[str, Spec]:
+        """Every capability that plugins of this host may ask for, by kind."""
+        return self._host().specs
+
+    def plugins(self) -> list[Known]:
+        """All plugins, by id."""
+        return self._host().plugins()
+
+    def show(self, plugin: str) -> Shown:
+        """What a plugin is and asks for, and what stands."""
+        return self._host().show(plugin)
+
+    def install(self, path: str | os.PathLike[str], *, source: str = "local", upgrade: bool = False) -> Shown:
+        """Copy a plugin's files and note what it asks for; see ``AsyncPluginHost.install``."""
+        return drive(self._host().install(path, source=source, upgrade=upgrade))
+
+    def grant(
+        self,
+        plugin: str,
+        *,
+        owner: str,
+        allowed: Iterable[Scope | str] | None = None,
+        provides: Iterable[str] | None = None,
+        lookups: Iterable[str] | None = None,
+        declares: Iterable[str] | None = None,
+        all: bool = False,
+        expires: float | None = None,
+        granted_by: str = "",
+    ) -> Grant:
+        """Let an owner allow a plugin something; see ``AsyncPluginHost.grant``."""
+        return drive(
+            self._host().grant(
+                plugin,
+                owner=owner,
+                allowed=allowed,
+                provides=provides,
+                lookups=lookups,
+                declares=declares,
+                all=all,
+                expires=expires,
+                granted_by=granted_by,
+            )
+        )
+
+    def revoke(self, plugin: str, *, owner: str | None = None) -> Revocation:
+        """End the grant of an owner, or of all; see ``AsyncPluginHost.revoke``."""
+        return drive(self._host().revoke(plugin, owner=owner))
+
+    def enable(self, plugin: str) -> Known:
+        """Let a disabled plugin be called again."""
+        return drive(self._host().enable(plugin))
+
+    def disable(self, plugin: str) -> Known:
+        """Let nobody call a plugin; grants are kept."""
+        return drive(self._host().disable(plugin))
+
+    def quarantine(self, plugin: str, why: str = "the operator said so") -> Known:
+        """Let nobody call a plugin, for a reason."""
+        return drive(self._host().quarantine(plugin, why))
+
+    def remove(self, plugin: str) -> Known:
+        """End a plugin, its grants and what was kept for it."""
+        return drive(self._host().remove(plugin))
+
+    def set_tier(self, plugin: str, tier: str, trust: str = "") -> Known:
+        """Choose the tier of one plugin; see ``AsyncPluginHost.set_tier``."""
+        return drive(self._host().set_tier(plugin, tier, trust))
+
+    def invoke(
+        self,
+        plugin: str,
+        method: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        owner: str,
+        timeout: float | None = None,
+        on_event: Callable[[str, Any], None] | None = None,
+    ) -> RunResult:
+        """Call a method of a plugin; see ``AsyncPluginHost.invoke``."""
+        return drive(self._host().invoke(plugin, method, args, owner=owner, timeout=timeout, on_event=on_event))
+
+    def data(self, plugin: str, *, owner: str) -> dict[str, bytes]:
+        """The files of a plugin of ``data``; see ``AsyncPluginHost.data``."""
+        return drive(self._host().data(plugin, owner=owner))
+
+    def call(self, plugin: str, operation: str, args: Mapping[str, Any] | None = None, *, owner: str) -> Any:
+        """Do one thing under the policy of a plugin of ``data``; see ``AsyncPluginHost.call``."""
+        return drive(self._host().call(plugin, operation, args, owner=owner))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every guest and box.  Plugins stay installed.  Idempotent."""
+        if self._pid == os.getpid():
+            drive(self._inner.aclose())
+            _all.discard(self)
+
+
+# Weak: a host that nobody holds any more must not live, with its guests, until the process ends.
+_all: weakref.WeakSet[PluginHost] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """End guests before the interpreter does."""
+    for host in list(_all):
+        with contextlib.suppress(Exception):  # at exit there is nobody to tell
+            host.close()
+
+
+# Threads are joined before atexit handlers run; this comes before both, while threads can still be started.
+threading._register_atexit(_close_all)  # type: ignore[attr-defined]  # the hook that concurrent.futures uses
