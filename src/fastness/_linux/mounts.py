@@ -32,6 +32,11 @@ def _text(value: str | None) -> C.Array[C.c_char] | None:
     return None if value is None else C.create_string_buffer(os.fsencode(value))
 
 
+def text(value: str) -> C.Array[C.c_char]:
+    """A text as the kernel reads it, which may be used for any number of calls."""
+    return C.create_string_buffer(os.fsencode(value))
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     """``mount(2)``."""
     texts = [_text(source), _text(target), _text(kind), _text(options)]

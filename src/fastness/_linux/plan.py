@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes as C
 import errno
+import struct
 
 from fastness._linux import syscalls
 
@@ -16,8 +17,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    Bytes = C.Array[C.c_char]
+    Numbers = C.Array[C.c_int]
+    Words = C.Array[C.c_uint64]
+
 #: Any result but an error will do.
 ANY = -1
+_SOL_SOCKET = _SCM_RIGHTS = 1
+
+
+def memory(content: bytes | int) -> Bytes:
+    """Memory with this content, or of so many bytes that are zero."""
+    return (
+        C.create_string_buffer(content) if isinstance(content, int) else C.create_string_buffer(content, len(content))
+    )
+
+
+def words(count: int) -> Words:
+    """So many words of 64 bits, all zero."""
+    return (C.c_uint64 * count)()
+
+
+def first_of(numbers: Numbers) -> C.c_int:
+    """The first of these, by a name of its own: the kernel may write to it."""
+    return C.c_int.from_buffer(numbers)
 
 
 class Plan:
@@ -40,6 +63,24 @@ class Plan:
         """
         self._rows.append(self._row(name, arguments, result))
         return len(self._rows) - 1
+
+    def add_message(self, socket: int, message: Bytes, count: int) -> tuple[Words, Numbers]:
+        """
+        Add the sending of ``message`` with so many descriptors (``sendmsg(2)``, ``cmsg(3)``).
+
+        Returns two words, the second of which is the length of the message, and the descriptors; all of it is read when
+        the message is sent.
+        """
+        part = (C.c_uint64 * 2)(C.addressof(message), C.sizeof(message))
+        # A `struct cmsghdr` of 16 bytes, the descriptors, and what pads them to whole words.
+        size = 16 + 4 * count
+        rights = C.create_string_buffer((size + 7) // 8 * 8)
+        struct.pack_into("=QII", rights, 0, size, _SOL_SOCKET, _SCM_RIGHTS)
+        # A `struct msghdr` of a 64-bit machine: no name, one part, the rights.
+        header = (C.c_uint64 * 7)(0, 0, C.addressof(part), 1, C.addressof(rights), C.sizeof(rights), 0)
+        self.hold((message, part, rights))
+        self.add("sendmsg", socket, header, 0, result=ANY)
+        return part, (C.c_int * count).from_buffer(rights, 16)
 
     def put(self, index: int, *arguments: int) -> None:
         """Give a call other first arguments."""

@@ -68,6 +68,7 @@ def word_call() -> Any:
     """
     if _libc is None:
         raise oserror("syscall", 38)
+    # SAFETY: nothing is called here; whoever does says why each word is what the kernel expects.
     return _libc.syscall
 
 

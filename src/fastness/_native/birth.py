@@ -10,11 +10,9 @@ together here, in memory that the zygote keeps, and the guest goes through lists
 
 from __future__ import annotations
 
-import ctypes as C
 import errno
 import os
 import resource
-import struct
 
 from fastness._linux import landlock, mounts, plan, profiles, seccomp
 from fastness._linux.syscalls import (
@@ -38,7 +36,6 @@ _ALL = 0xFFFFFFFF
 #: Bytes of a path, with the zero after it (``PATH_MAX``).
 _PATH = 4096
 _MESSAGE = 512
-_SOL_SOCKET = _SCM_RIGHTS = 1
 
 
 class Birth:
@@ -66,8 +63,8 @@ class Birth:
         self.greet = plan.Plan()
         self._parent = parent
         self._made_for: object = None
-        self._work, *self._paths = [C.create_string_buffer(_PATH) for _ in range(4)]
-        self._limits: list[C.Array[C.c_uint64]] = []
+        self._work, *self._paths = [plan.memory(_PATH) for _ in range(4)]
+        self._limits: list[plan.Words] = []
         self._places: dict[str, int] = {}
         self.arrange = plan.Plan()
         if self.isolated:
@@ -79,7 +76,7 @@ class Birth:
         #: What comes before a guest of `confined` greets the caller, with its process and its folder.
         self.arrive = plan.Plan()
         self.say_hello = plan.Plan()
-        self.own = _add_message(self.say_hello, TALK, C.create_string_buffer(b"+", 1), 2)[1]
+        self.own = self.say_hello.add_message(TALK, plan.memory(b"+"), 2)[1]
         self.give_up = plan.Plan()
         #: Which of these two has the call that puts the rules in their place.
         self._rules = self.give_up
@@ -89,10 +86,10 @@ class Birth:
     def _prepare_asking(self) -> None:
         #: What the mother is sent: the guest's process, the end of a pipe that tells the guest, its conversation.
         self.ask = plan.Plan()
-        self._wanted = C.create_string_buffer(WANTED.size)
-        self.rights = _add_message(self.ask, MOTHERS, self._wanted, 3)[1]
+        self._wanted = plan.memory(WANTED.size)
+        self.rights = self.ask.add_message(MOTHERS, self._wanted, 3)[1]
         #: The first of these.
-        self.process = C.c_int.from_buffer(self.rights)
+        self.process = plan.first_of(self.rights)
 
     def arrived(self, pid: int) -> None:
         """In a guest of `confined`: what it could not be told before."""
@@ -110,8 +107,8 @@ class Birth:
         self.code = seccomp.plan(self.filter, profiles.program(MACHINE, name, self_pid=own), listener)
         self.own_number = [] if own else [2 * index + 1 for index in profiles.own_number(MACHINE, name)]
         self.hand_over = plan.Plan()
-        self._message = C.create_string_buffer(_MESSAGE)
-        self._part, self.told_by = _add_message(self.hand_over, RECORDING, self._message, 1)
+        self._message = plan.memory(_MESSAGE)
+        self._part, self.told_by = self.hand_over.add_message(RECORDING, self._message, 1)
         self.told_by[0] = FOLDERS
         self.last = plan.Plan()
         # The listener, the mother's socket, the launcher's, and nothing that is not among these.
@@ -214,7 +211,7 @@ class Birth:
         calls.add("prctl", PR_SET_DUMPABLE, 0)
         self._limits = []
         for what in limits:
-            new = (C.c_uint64 * 2)()
+            new = plan.words(2)
             calls.add("prlimit64", 0, what, new, 0)
             self._limits.append(new)
         self.gaps = [("landlock", no_rules)] if no_ruleset else []
@@ -241,24 +238,3 @@ class Birth:
             if self.own_users:
                 layers["own_uid"] = "userns"
         return layers
-
-
-def _add_message(
-    calls: plan.Plan, socket: int, message: C.Array[C.c_char], count: int
-) -> tuple[C.Array[C.c_uint64], C.Array[C.c_int]]:
-    """
-    Add the sending of ``message`` with so many descriptors to ``calls`` (``sendmsg(2)``, ``cmsg(3)``).
-
-    Returns two words, the second of which is the length of the message, and the descriptors; all of it is read when the
-    message is sent.
-    """
-    part = (C.c_uint64 * 2)(C.addressof(message), C.sizeof(message))
-    # A `struct cmsghdr` of 16 bytes, the descriptors, and what pads them to whole words.
-    size = 16 + 4 * count
-    rights = C.create_string_buffer((size + 7) // 8 * 8)
-    struct.pack_into("=QII", rights, 0, size, _SOL_SOCKET, _SCM_RIGHTS)
-    # A `struct msghdr` of a 64-bit machine: no name, one part, the rights.
-    header = (C.c_uint64 * 7)(0, 0, C.addressof(part), 1, C.addressof(rights), C.sizeof(rights), 0)
-    calls.hold((message, part, rights))
-    calls.add("sendmsg", socket, header, 0, result=plan.ANY)
-    return part, (C.c_int * count).from_buffer(rights, 16)

@@ -47,7 +47,7 @@ def import_random() -> bool:
     register = os.register_at_fork
     try:
         os.register_at_fork = lambda **hooks: None  # for the one import
-        import random  # noqa: F401
+        import random  # noqa: F401  # for what it does when it is imported
     finally:
         os.register_at_fork = register
     return True

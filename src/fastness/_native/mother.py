@@ -8,7 +8,6 @@ folders there and leaves again.  She is the first process of the zygotes' proces
 
 from __future__ import annotations
 
-import ctypes as C
 import errno
 import os
 import select
@@ -122,7 +121,7 @@ class _Stock:
 
     def __init__(self, proc: int, *, command: bool) -> None:
         self._folders = (*_FOLDERS, *(_FOLDERS_OF_PROGRAMS if command else ()))
-        self._texts = [C.create_string_buffer(place.encode()) for _, place, _ in self._folders]
+        self._texts = [mounts.text(place) for _, place, _ in self._folders]
         self._flags = MS_NOSUID | MS_NODEV | (0 if command else MS_NOEXEC)
         unshare(CLONE_NEWNS)
         self._own = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
