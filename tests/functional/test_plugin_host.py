@@ -608,7 +608,8 @@ def test_a_run_goes_on_without_what_was_taken(way: str, scene: Scene) -> None:
     code = "expired" if way == "expiry" else "revoked"
     assert found[0].value == [True, code], (found[0].outcome, found[0].stderr)
     assert code in {row.code.value for row in found[0].denials}
-    assert rows(scene.base, run=found[0].run_id)[-2].code == code
+    # The outcome of a call that was answered at once may be written after the refusal of the next.
+    assert code in [row.code for row in rows(scene.base, run=found[0].run_id)]
 
 
 def test_files_that_were_changed_do_not_run(scene: Scene) -> None:
