@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         ManifestError,
         PackageChanged,
         PluginError,
+        PluginTimeout,
+        PluginViolation,
         PolicyError,
         ProtocolError,
         QuotaExceeded,
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
     from fastness.manifest import Manifest
     from fastness.plugins.blocking import PluginHost
     from fastness.plugins.host import AsyncPluginHost
+    from fastness.plugins.isolated import IsolatedPlugin
+    from fastness.plugins.ledger import MediationPolicy
+    from fastness.plugins.lifecycle import DefaultPluginHost, PluginState
+    from fastness.plugins.mediation import sandbox_plugin
     from fastness.plugins.shown import Revocation, Shown
     from fastness.runs import (
         Applied,
@@ -90,6 +96,8 @@ _HOME = {
         "HostBug",
         "HostProtocolError",
         "LimitExceeded",
+        "PluginTimeout",
+        "PluginViolation",
         "ProtocolError",
         "RunCancelled",
         "RunFailed",
@@ -103,6 +111,10 @@ _HOME = {
     "fastness.manifest": ("Manifest",),
     "fastness.plugins.blocking": ("PluginHost",),
     "fastness.plugins.host": ("AsyncPluginHost",),
+    "fastness.plugins.isolated": ("IsolatedPlugin",),
+    "fastness.plugins.ledger": ("MediationPolicy",),
+    "fastness.plugins.lifecycle": ("DefaultPluginHost", "PluginState"),
+    "fastness.plugins.mediation": ("sandbox_plugin",),
     "fastness.plugins.shown": ("Revocation", "Shown"),
     "fastness.runs": (
         "Applied",
@@ -171,6 +183,12 @@ __all__ = [
     "Scope",
     "Shown",
     "Revocation",
+    # plugins of a host in this process: held to a policy there, or run in guests
+    "DefaultPluginHost",
+    "PluginState",
+    "sandbox_plugin",
+    "MediationPolicy",
+    "IsolatedPlugin",
     # tiers
     "Tier",
     "Guarantee",
@@ -201,5 +219,7 @@ __all__ = [
     "Revoked",
     "AdapterError",
     "PluginError",
+    "PluginViolation",
+    "PluginTimeout",
     "HostBug",
 ]

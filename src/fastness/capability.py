@@ -15,7 +15,7 @@ import msgspec
 
 from fastness.limits import Limits
 
-__all__ = ["Adapter", "CallContext", "Operation", "Scope", "Spec"]
+__all__ = ["Adapter", "CallContext", "Later", "Operation", "Scope", "Spec"]
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
@@ -94,6 +94,10 @@ class CallContext(msgspec.Struct, kw_only=True):
     before: Callable[[str], None] | None = None
 
 
+class Later(Exception):
+    """What was asked at once would have to wait, and nothing of it was done: it is to be called the other way."""
+
+
 class Adapter(Protocol):
     """
     Does the work of one kind.
@@ -104,6 +108,9 @@ class Adapter(Protocol):
     :class:`fastness.errors.AdapterError` with a text fit for a guest where the work failed: none of them names a path
     or an address of the host.  It sets ``bytes_in`` (to the guest) and ``bytes_out`` (from the guest) of the context.
     It may be cancelled at every await, and then leaves nothing half done that a reader could see.
+
+    An adapter may also have ``at_once(operation, arguments, context)``, a plain function that does the same where that
+    takes no longer than a tenth of a millisecond or so and waits for nobody, and raises :class:`Later` where it does.
     """
 
     spec: Spec

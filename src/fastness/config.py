@@ -138,9 +138,17 @@ class Config:
             self._typed(field, item, dict)
             self._known(field, item, Allowed.__struct_fields__)
             try:
-                found.append(msgspec.convert(item, Allowed))
+                one = msgspec.convert(item, Allowed)
             except msgspec.ValidationError as error:
                 raise self._wrong(field, str(error), "host, address and port") from None
+            # Now and not when it is first needed: what runs under a wrong file is not what its writer meant.
+            from fastness.capabilities._addresses import AddressGuard, Allowance
+
+            try:
+                AddressGuard([Allowance(one.host, one.address, one.port)])
+            except ConfigurationError as error:
+                raise self._wrong(f"{field}.{error.field}", error.value, error.allowed) from None
+            found.append(one)
         return tuple(found)
 
     def _limits(self, plain: Any) -> Limits:
@@ -178,12 +186,14 @@ class Config:
         for key in table:
             if key not in known:
                 place = f"{field}.{key}" if field else key
-                raise self._wrong(place, "unknown", ", ".join(known) + meant(key, known))
+                raise self._wrong(place, "no such setting", ", ".join(known) + meant(key, known))
 
     def _typed(self, field: str, value: Any, kind: type) -> None:
         if not isinstance(value, kind):
-            words = {"dict": "a table", "list": "a list", "str": "a text"}
-            raise self._wrong(field, value, words[kind.__name__])
+            words = {"dict": "a table", "list": "a list", "str": "a text"}[kind.__name__]
+            if kind is list and isinstance(value, dict):
+                words = f"a list of tables: write [[{field}]]"
+            raise self._wrong(field, value, words)
 
     def _texts(self, field: str, value: Any) -> tuple[str, ...]:
         self._typed(field, value, list)

@@ -14,6 +14,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fastness.errors import BackendError
 
@@ -115,6 +116,7 @@ class Database:
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
         self._synced = False
+        self._waits = True
         self._mark = -1
 
     def writing(self, *, sync: bool = False) -> _Writing:
@@ -124,6 +126,21 @@ class Database:
         With ``sync`` it is on disk by then, and so is all that was committed before.
         """
         return _Writing(self, sync)
+
+    def once(self, statement: str, values: tuple[object, ...], *, sync: bool = False) -> None:
+        """
+        One statement that writes, as a transaction of its own; as :meth:`writing` otherwise.
+
+        Quicker by three statements than a transaction around it.  Where another writer is at it, it does not wait.
+        """
+        with self.own_lock():
+            self._ready(sync, wait=False).execute(statement, values)
+
+    def read(self, query: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
+        """The first row of one query, which sees the database as it is when it begins; quicker than :meth:`reading`."""
+        with self.own_lock():
+            found: tuple[Any, ...] | None = (self._connection or self._open()).execute(query, values).fetchone()
+            return found
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -164,11 +181,18 @@ class Database:
 
     def begin(self, sync: bool) -> sqlite3.Connection:
         """Begin to write; whoever does has the lock, and ends it."""
+        connection = self._ready(sync)
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
+
+    def _ready(self, sync: bool, wait: bool = True) -> sqlite3.Connection:
         connection = self._connection or self._open()
+        if wait is not self._waits:
+            connection.execute(f"PRAGMA busy_timeout={round(self._patience_s * 1000) if wait else 0}")
+            self._waits = wait
         if sync is not self._synced:
             connection.execute("PRAGMA synchronous=FULL" if sync else "PRAGMA synchronous=NORMAL")
             self._synced = sync
-        connection.execute("BEGIN IMMEDIATE")
         return connection
 
     def own_lock(self) -> threading.RLock:
@@ -202,7 +226,7 @@ class Database:
         connection.execute("PRAGMA trusted_schema=OFF")
         _to_wal(connection, self.path, self._patience_s)
         connection.execute("PRAGMA synchronous=NORMAL")
-        self._synced = False
+        self._synced, self._waits = False, True
         if self._version(connection) == len(self._steps):
             return
         connection.execute("BEGIN IMMEDIATE")

@@ -204,11 +204,45 @@ class PluginError(FastnessError):
 
 
 class PluginViolation(PluginError):
-    """A plugin tried what its policy does not allow."""
+    """
+    A plugin tried what its policy does not allow.
+
+    ``operation`` is what it tried, ``target`` on what, ``reason`` why not; ``code`` is a ``DenialCode`` as text.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        plugin: str = "",
+        operation: str = "",
+        target: str = "",
+        reason: str = "",
+        code: str = "not_granted",
+    ) -> None:
+        self.plugin = plugin
+        self.operation = operation
+        self.target = target
+        self.reason = reason
+        self.code = code
+        super().__init__(message)
 
 
 class PluginTimeout(PluginError):
-    """A plugin's lifecycle phase passed its timebox."""
+    """
+    A plugin's lifecycle phase passed its timebox of ``seconds``.
+
+    ``dead`` says that its code goes on in a thread of this process, where nothing can end it.
+    """
+
+    def __init__(
+        self, message: str, *, plugin: str = "", phase: str = "", seconds: float = 0.0, dead: bool = False
+    ) -> None:
+        self.plugin = plugin
+        self.phase = phase
+        self.seconds = seconds
+        self.dead = dead
+        super().__init__(message)
 
 
 class PackageChanged(PluginError):

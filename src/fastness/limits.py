@@ -98,6 +98,12 @@ def in_units(size: float) -> str:
     return f"{count}G"
 
 
+def in_words(size: float) -> str:
+    """A size for people, exact: ``64 KiB``, ``1000 bytes``."""
+    text = in_units(size)
+    return f"{text[:-1]} {text[-1]}iB" if text[-1] in "KMG" else f"{text} bytes"
+
+
 def _sizes(name: str) -> str:
     low, high = RANGES[name]
     return f"{in_units(low)} to {in_units(high)}"

@@ -164,12 +164,14 @@ class PluginCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     What to run of a plugin: ``method`` of ``module``, with a ctx and ``arguments``, which are plain data by name.
 
     Python imports the module from the work folder by its name; a JavaScript module's text is the request's code, and
-    ``module`` is what it is called in a traceback.
+    ``module`` is what it is called in a traceback.  ``sources`` are texts of Python modules by their path, found as if
+    they were files there: what is all code needs none.
     """
 
     module: str
     method: str
     arguments: dict[str, Any] = {}
+    sources: dict[str, str] = {}
 
 
 class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -182,7 +184,8 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also cover
     waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.  ``plugin`` runs a plugin's
     method; the value is what it returns.  ``functions`` are the host's, where a plain run's guest may call any, as a
-    ``broker.functions.Functions``.
+    ``broker.functions.Functions``.  ``stack`` is bytes that the stack of a native guest's first thread may take, where
+    that is not to be what the system gives it; other tiers have stacks of their own.
     """
 
     code: str | None = None
@@ -211,6 +214,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     on_event: Callable[[str, Any], None] | None = None
     plugin: PluginCall | None = None
     functions: Any = None
+    stack: int | None = None
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):

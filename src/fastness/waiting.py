@@ -83,6 +83,11 @@ class Waiting(Protocol):
         """The loop of asyncio that is waited on, where it is one."""
         raise NotImplementedError
 
+    @property
+    def blocks(self) -> bool:
+        """Whether what waits has a thread to itself, so that a little work in it is in nobody's way."""
+        raise NotImplementedError
+
 
 # On an event loop.
 
@@ -170,6 +175,11 @@ class LoopWaiting:
             return asyncio.get_running_loop()
         except RuntimeError:
             return None
+
+    @property
+    def blocks(self) -> bool:
+        """Other tasks wait on the same loop."""
+        return False
 
 
 # In a thread.
@@ -298,6 +308,11 @@ class ThreadWaiting:
 
     def loop(self) -> None:
         """A thread has none."""
+
+    @property
+    def blocks(self) -> bool:
+        """The thread is the caller's, who waits."""
+        return True
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:

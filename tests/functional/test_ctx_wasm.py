@@ -16,7 +16,6 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-import msgspec
 import pytest
 from ctx_support import Host
 from direct_engine import ask
@@ -388,16 +387,6 @@ def test_a_plugin_needs_calls(host: Host) -> None:
     """Without a broker no plugin runs."""
     with pytest.raises(ConfigurationError, match="plugin"):
         drive(host.backend.run(host.request("", PluginCall(module="m", method="go")), Staged(), None))
-
-
-def test_a_command_module_gets_no_ctx(backend: WasmBackend) -> None:
-    """It is refused in words, and its calls are closed."""
-    host = Host(backend, "wasi")
-    calls = host.make_calls()
-    request = msgspec.structs.replace(host.request("1", runtime="python"), runtime="wasi", code=None, module=b"\0asm")
-    with pytest.raises(ConfigurationError, match="python or javascript"):
-        drive(backend.run(request, Staged(), None, calls))
-    _closed(host)
 
 
 # ---------------------------------------------------------------------------------------------------------- how it ends

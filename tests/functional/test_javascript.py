@@ -180,6 +180,13 @@ def test_answers_are_not_changed_by_what_a_program_replaces(js: Any, code: str) 
     assert failed.value is None
 
 
+def test_a_value_that_is_no_data_stays_one(js: Any) -> None:
+    """What a program puts on its prototypes does not make its odd value a method's, for which that is an error."""
+    result = js("Object.prototype.unfit = () => new Error('forged'); new Map()")
+    assert (result.outcome.kind, result.value) == (OutcomeKind.OK, None), result.stderr
+    assert result.value_repr == "Map(0) {}"
+
+
 def test_an_accessor_in_the_way_of_the_value(js: Any) -> None:
     """
     The interpreter hands the completion value over in an object of its own, which inherits like any other.

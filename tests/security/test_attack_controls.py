@@ -33,6 +33,7 @@ TEXTS: dict[str, Any] = {
     "SOURCES": ("pass",),
     "VALUES": ("1",),
     "BODY": "(nop)",
+    "SQL": "SELECT 1",
     "WAT": '(module (memory (export "memory") 1) (func (export "_start")))',
 }
 JAVASCRIPT = ("limits.javascript_loop", "network.javascript")

@@ -11,7 +11,7 @@ import pytest
 import fastness
 import house
 from fastness.attack import registry, runner
-from fastness.attack.model import Attack, Verdict
+from fastness.attack.model import Attack, Rule, Verdict
 
 pytestmark = pytest.mark.attack
 
@@ -71,7 +71,15 @@ def test_the_machine_still_works(tier: str, boxes: dict[str, fastness.Sandbox]) 
 @pytest.mark.parametrize("tier", NEEDS)
 def test_every_guarantee_of_the_tier_is_attacked_or_observed(tier: str) -> None:
     """Each promise is attacked, or is one that a probe observes from the kernel's side; what is none is not attacked."""
-    attacked = {attack.claim.guarantee for attack in ATTACKS if tier in attack.tiers}
+    named = {attack.claim.guarantee for attack in ATTACKS if tier in attack.tiers}
+    attacked = {one for one in named if isinstance(one, fastness.Guarantee)}
     guarantees = fastness.Tier(tier).guarantees
     assert attacked <= guarantees
     assert guarantees - attacked <= OBSERVED.get(tier, set())
+
+
+@pytest.mark.parametrize("tier", NEEDS)
+def test_every_rule_of_the_broker_is_attacked_in_each_tier(tier: str) -> None:
+    """What the broker and the host of plugins keep to does not hang on the tier, and is tried from inside of each."""
+    attacked = {attack.claim.guarantee for attack in ATTACKS if tier in attack.tiers}
+    assert set(Rule) <= attacked

@@ -186,6 +186,14 @@ def test_an_old_kernel(call: str, one: native_hosts.Caller) -> None:
         refused(poorer(one, tier, refuse=[[call, "ENOSYS", -1, 0]]), guarantee, "not implemented", "Linux 5.13")
 
 
+@pytest.mark.parametrize("call", ["open_tree", "move_mount"])
+@pytest.mark.parametrize("error", ["ENOSYS", "EPERM"])
+def test_no_mounts_outside_of_a_tree(call: str, error: str, one: native_hosts.Caller) -> None:
+    """The mother mounts in the guest's namespace, as she does on a kernel before 5.2."""
+    house.require("isolated tier")
+    assert poorer(one, "isolated", refuse=[[call, error, -1, 0]])["value"] == 42
+
+
 # --------------------------------------------------------------------------------------------------- limits, places
 
 

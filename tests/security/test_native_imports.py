@@ -36,19 +36,20 @@ _ANOTHERS = """
 here = os.path.dirname(__file__)
 victim = int(open(os.path.join(here, "victim")).read())
 
-def greet(talk, process, work):
+def greet(talk, process, work, calls):
     real(talk, os.pidfd_open(victim), os.open(here, os.O_RDONLY | os.O_DIRECTORY))
 
 box.greet = greet
 """
 #: In `isolated`: guests come with the process at the other end of the zygote's own socket.
 _CALLERS = """
-def ask(mothers, request, mapped, fds):
+def ask(born):
+    process, told, talk = born.rights
     try:
         host = struct.unpack("i", zygote.control.getsockopt(socket.SOL_SOCKET, 77, 4))[0]
-        real(fds[2], host, os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY))
+        real(talk, host, os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY))
     finally:
-        os.write(fds[1], b"+")
+        os.write(told, b"+")
 
 box.ask_mother = ask
 """
@@ -56,7 +57,7 @@ box.ask_mother = ask
 _FOLDER = """
 here = os.path.dirname(__file__)
 
-def greet(talk, process, work):
+def greet(talk, process, work, calls):
     real(talk, process, os.open(here, os.O_RDONLY | os.O_DIRECTORY))
 
 box.greet = greet

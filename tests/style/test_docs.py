@@ -11,8 +11,9 @@ import pytest
 import fastness
 import fastness.testing
 from fastness.attack import registry as registry_of_attacks
+from fastness.attack.model import Rule
 from fastness.backends import registry
-from fastness.bench import native
+from fastness.bench import broker, native
 from fastness.cli import exits
 from fastness.limits import GIB, KIB, MIB, RANGES, Limits
 from fastness.runner.request import OPTIONS
@@ -148,7 +149,7 @@ def test_every_guarantee_of_a_served_tier_has_a_boundary_and_an_attack() -> None
     promised = {guarantee.value for tier in registry.SERVED for guarantee in tier.guarantees}
     for page in ("boundaries.md", "attacks.md"):
         cells = re.findall(r"^\| ([A-Z_]+) \|", (folder / page).read_text("utf-8"), re.MULTILINE)
-        assert set(cells) <= {guarantee.value for guarantee in Guarantee}
+        assert set(cells) <= {promise.value for promise in (*Guarantee, *Rule)}
         assert promised <= set(cells), page
 
 
@@ -190,6 +191,15 @@ def test_speed_promises_of_native_tiers_are_those_of_the_benchmark() -> None:
     assert {name for name, _ in cells} == set(promised)
     for name, text in cells:
         assert re.match(rf"{re.escape(promised[name])}\b", text), (name, text)
+
+
+def test_speed_promises_of_the_broker_are_those_of_the_benchmark() -> None:
+    """The same for brokered calls and plugins."""
+    page = section("Speed of brokered calls and plugins", (ROOT / "SPECIFICATION.md").read_text("utf-8"))
+    cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in page.splitlines() if line.startswith("| ")][1:]
+    assert {name for name, _ in cells} == set(broker.PROMISES)
+    for name, text in cells:
+        assert re.match(rf"at most {broker.PROMISES[name]:,g}\b", text), (name, text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -17,6 +17,7 @@ from fastness._linux.syscalls import CLONE_INTO_CGROUP, CLONE_NEWNS, MACHINE, NU
 
 _CLONE_CHILD_CLEARTID = 0x00200000
 _CLONE_CHILD_SETTID = 0x01000000
+_CLONE_PIDFD = 0x00001000
 _CLONE_THREAD = 0x00010000
 _PR_GET_TID_ADDRESS = 40
 _SIGCHLD = 17
@@ -77,49 +78,80 @@ def _counted() -> int:
     return len(os.listdir(_threads[0]))
 
 
-def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
+class Fork:
     """
-    Fork into the namespaces in ``flags`` and, where ``cgroup_fd`` is given, into that group of cgroup v2.
+    A fork into the namespaces in ``flags``, which can be made any number of times.
 
-    Returns 0 in the child and its process number, as this process sees it, in the parent.  The caller must have one
-    thread.  Raises ``OSError`` in the parent.
+    ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.
     """
+
+    __slots__ = ("_address", "_arguments", "_numbers", "_place", "process")
+
+    def __init__(self, flags: int, process: C.c_int | None = None) -> None:
+        self.process = C.c_int(-1) if process is None else process
+        # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+        # set_tid_size, cgroup.
+        self._arguments = (C.c_uint64 * 11)()
+        self._arguments[0] = flags | _CLONE_PIDFD
+        self._arguments[1] = C.addressof(self.process)
+        self._arguments[4] = _SIGCHLD
+        self._address = thread_address()
+        if self._address:
+            # As the C library's own fork does: its idea of the thread's number must be the child's.
+            self._arguments[0] |= _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
+            self._arguments[2] = self._address
+        self._place = C.addressof(self._arguments)
+        self._numbers = NUMBERS["clone3"], NUMBERS["clone"]
+
+    def run(self, cgroup_fd: int = -1) -> int:
+        """
+        Fork, into a group of cgroup v2 where ``cgroup_fd`` is one.
+
+        Returns 0 in the child and its process number, as this process sees it, in the parent.  The caller must have
+        one thread.  Raises ``OSError`` in the parent.
+        """
+        arguments = self._arguments
+        if cgroup_fd >= 0:
+            arguments[0] |= CLONE_INTO_CGROUP
+            arguments[10] = cgroup_fd
+        elif arguments[10]:
+            arguments[0] &= ~CLONE_INTO_CGROUP
+            arguments[10] = 0
+        # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
+        _before()
+        # SAFETY: 88 bytes of `struct clone_args` that outlive the call, and in it the addresses of two words that do.
+        # Without CLONE_VM the child has a copy of this memory and goes on from here on its copy of this stack.
+        pid: int = _kept.syscall(self._numbers[0], self._place, 88, 0, 0, 0)
+        if pid == 0:
+            # SAFETY: as above, in the child.
+            _after_in_child()
+            return 0
+        failed = C.get_errno() if pid < 0 else 0
+        if failed == errno.ENOSYS and cgroup_fd < 0:
+            # Filters of containers refuse it, for they cannot read its flags, and let older programs use its elder.
+            last = (0, self._address) if MACHINE == "aarch64" else (self._address, 0)
+            # SAFETY: as above; no stack is given, so the child goes on on its copy of this one.
+            pid = _kept.syscall(self._numbers[1], arguments[0] | _SIGCHLD, 0, arguments[1], *last)
+            if pid == 0:
+                # SAFETY: as above, in the child.
+                _after_in_child()
+                return 0
+            failed = C.get_errno() if pid < 0 else 0
+        # SAFETY: as above, in the parent.
+        _after_in_parent()
+        if failed:
+            raise oserror("clone3", failed)
+        return pid
+
+
+def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
+    """As :meth:`Fork.run`, once and without a descriptor."""
     if not flags and cgroup_fd < 0:
         return os.fork()
-    # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
-    # set_tid_size, cgroup.
-    arguments = (C.c_uint64 * 11)()
-    arguments[0] = flags
-    arguments[4] = _SIGCHLD
-    address = thread_address()
-    if address:
-        # As the C library's own fork does: its idea of the thread's number must be the child's.
-        arguments[0] |= _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
-        arguments[2] = address
-    if cgroup_fd >= 0:
-        arguments[0] |= CLONE_INTO_CGROUP
-        arguments[10] = cgroup_fd
-    place = C.addressof(arguments)
-    # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
-    _before()
-    # SAFETY: 88 bytes of `struct clone_args` that outlive the call.  Without CLONE_VM the child has a copy of this
-    # memory and goes on from here on its copy of this stack.
-    pid: int = _kept.syscall(NUMBERS["clone3"], place, 88, 0, 0, 0)
-    failed = C.get_errno() if pid < 0 else 0
-    if failed == errno.ENOSYS and cgroup_fd < 0:
-        # Filters of containers refuse it, for they cannot read its flags, and let older programs use its elder.
-        last = (0, address) if MACHINE == "aarch64" else (address, 0)
-        # SAFETY: as above; no stack is given, so the child goes on on its copy of this one.
-        pid = _kept.syscall(NUMBERS["clone"], arguments[0] | _SIGCHLD, 0, 0, *last)
-        failed = C.get_errno() if pid < 0 else 0
-    if pid == 0:
-        # SAFETY: as above, in the child.
-        _after_in_child()
-        return 0
-    # SAFETY: as above, in the parent.
-    _after_in_parent()
-    if failed:
-        raise oserror("clone3", failed)
+    fork = Fork(flags)
+    pid = fork.run(cgroup_fd)
+    if pid:
+        os.close(fork.process.value)
     return pid
 
 

@@ -12,7 +12,11 @@ import ctypes as C
 import errno
 import os
 
-from fastness._linux.syscalls import raw
+from fastness._linux.syscalls import AT_FDCWD, raw
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fastness._linux.plan import Plan
 
 # Access rights to files, in the order of their bits.
 EXECUTE = 1 << 0
@@ -104,9 +108,7 @@ class Ruleset:
 
     def allow_beneath(self, fd: int, rights: int) -> None:
         """Allow ``rights`` on the file or the tree that ``fd`` (``O_PATH`` will do) refers to.  Raises ``OSError``."""
-        rights &= self.handled_files
-        # `struct landlock_path_beneath_attr` is packed: 12 bytes.
-        attribute = (C.c_uint32 * 3)(rights & 0xFFFFFFFF, rights >> 32, fd)
+        attribute = _beneath(rights & self.handled_files, fd)
         # SAFETY: the kernel reads 12 bytes of `attribute`, which outlives the call.
         raw("landlock_add_rule", self.fd, _RULE_PATH_BENEATH, C.addressof(attribute), 0)
 
@@ -138,6 +140,22 @@ class Ruleset:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def plan_allow(calls: Plan, ruleset: int, path: C.Array[C.c_char], rights: int, free: int) -> None:
+    """
+    Add to ``calls`` what :meth:`Ruleset.allow_path` does for a directory, with the descriptor ``ruleset``.
+
+    ``free`` is the lowest free number of a descriptor.  On anything but a directory the kernel refuses the rule.
+    """
+    calls.add("openat", AT_FDCWD, path, os.O_PATH | os.O_CLOEXEC, 0, result=free)
+    calls.add("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, _beneath(rights & file_rights(abi()), free), 0)
+    calls.add("close", free)
+
+
+def _beneath(rights: int, fd: int) -> C.Array[C.c_uint32]:
+    # `struct landlock_path_beneath_attr` is packed: 12 bytes.
+    return (C.c_uint32 * 3)(rights & 0xFFFFFFFF, rights >> 32, fd)
 
 
 def describe(version: int) -> str:

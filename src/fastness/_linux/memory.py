@@ -60,6 +60,16 @@ def give_back() -> None:
     mallopt(_MAPPED, _MAPPED_BYTES)
 
 
+def trim() -> None:
+    """Give all free pages of the C library's heaps back to the kernel (malloc_trim(3)), where the library can."""
+    try:
+        malloc_trim = C.CDLL(None).malloc_trim
+    except AttributeError:
+        return
+    # SAFETY: one integer.
+    malloc_trim(0)
+
+
 def map_image(address: int, length: int, fd: int, offset: int = 0) -> None:
     """
     Lay ``length`` bytes of ``fd`` over the memory at ``address``: readable, writable, copied on write.

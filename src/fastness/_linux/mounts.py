@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes as C
 import os
 
-from fastness._linux.syscalls import raw
+from fastness._linux.syscalls import AT_FDCWD, raw
 
 MS_RDONLY = 1
 MS_NOSUID = 2
@@ -22,12 +22,19 @@ _MS_REC = 1 << 14
 _MS_PRIVATE = 1 << 18
 
 _MNT_DETACH = 2
-_AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
+_OPEN_TREE_CLONE = 1
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+_EMPTY = C.create_string_buffer(b"")
 
 
 def _text(value: str | None) -> C.Array[C.c_char] | None:
     return None if value is None else C.create_string_buffer(os.fsencode(value))
+
+
+def text(value: str) -> C.Array[C.c_char]:
+    """A text as the kernel reads it, which may be used for any number of calls."""
+    return C.create_string_buffer(os.fsencode(value))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
@@ -58,7 +65,7 @@ def restrict(path: str, flags: int, *, recursive: bool = True) -> None:
     attribute = (C.c_uint64 * 4)(flags, 0, 0, 0)
     text = C.create_string_buffer(os.fsencode(path))
     # SAFETY: `attribute` is a `struct mount_attr` of 32 bytes; it and the zero-terminated path outlive the call.
-    raw("mount_setattr", _AT_FDCWD, C.addressof(text), _AT_RECURSIVE if recursive else 0, C.addressof(attribute), 32)
+    raw("mount_setattr", AT_FDCWD, C.addressof(text), _AT_RECURSIVE if recursive else 0, C.addressof(attribute), 32)
 
 
 def remount_readonly(path: str) -> None:
@@ -71,6 +78,19 @@ def unmount(path: str) -> None:
     text = C.create_string_buffer(os.fsencode(path))
     # SAFETY: a zero-terminated path that outlives the call, and an integer.
     raw("umount2", C.addressof(text), _MNT_DETACH)
+
+
+def clone(path: str) -> int:
+    """A descriptor of a mount of what is at ``path``, which is in no tree yet (``open_tree(2)``, Linux 5.2)."""
+    text = C.create_string_buffer(os.fsencode(path))
+    # SAFETY: a zero-terminated path that outlives the call, and integers.
+    return raw("open_tree", AT_FDCWD, C.addressof(text), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+
+
+def attach(mount: int, target: C.Array[C.c_char]) -> None:
+    """Put a mount that :func:`clone` has made into the tree at ``target``, a path (``move_mount(2)``, Linux 5.2)."""
+    # SAFETY: two zero-terminated texts that outlive the call, and integers; the first is empty: the mount itself.
+    raw("move_mount", mount, C.addressof(_EMPTY), AT_FDCWD, C.addressof(target), _MOVE_MOUNT_F_EMPTY_PATH)
 
 
 def pivot_to(root: str) -> None:

@@ -104,12 +104,6 @@ def drop_capabilities() -> str:
     return gap
 
 
-def drop_usable_capabilities() -> None:
-    """Empty the ambient, permitted, effective and inheritable sets; the bounding set stays.  Raises ``OSError``."""
-    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    drop_all_capabilities()
-
-
 def keep_capabilities(kept: tuple[int, ...]) -> None:
     """
     Give up every capability but those in ``kept``, which must be held, and leave none to programs started later.

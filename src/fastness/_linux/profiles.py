@@ -95,6 +95,17 @@ def program(machine: str, name: str, self_pid: int = 0) -> bytes:
     return bytes(code)
 
 
+def forget_texts() -> None:
+    """Keep only the programs that were asked for: whoever goes on has no use for the others."""
+    for machine in _texts:
+        _texts[machine] = ""
+
+
+def own_number(machine: str, name: str) -> list[int]:
+    """The instructions of a program whose constant is the number of the process that installs it."""
+    return list(_code(machine, name)[1])
+
+
 def answers(machine: str, name: str) -> tuple[int, dict[int, int]]:
     """
     What the supervisor of ``name`` answers: an error number for most calls, and those of the others by call number.

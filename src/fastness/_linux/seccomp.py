@@ -12,6 +12,10 @@ import errno
 
 from fastness._linux.syscalls import raw
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fastness._linux.plan import Plan
+
 _SET_MODE_FILTER = 1
 _GET_ACTION_AVAIL = 2
 _GET_NOTIF_SIZES = 3
@@ -50,6 +54,22 @@ def install_with_listener(program: bytes) -> int:
         if error.errno != errno.EINVAL:
             raise
     return _set_filter(program, _FLAG_NEW_LISTENER)
+
+
+def plan(calls: Plan, program: bytes, listener: int = -1) -> C.Array[C.c_uint32]:
+    """
+    Add to ``calls`` what :func:`install` does, or :func:`install_with_listener` where ``listener`` is the lowest free
+    number of a descriptor; returns the program's words, two to an instruction, which may be changed until then.
+    """
+    if len(program) % 8 or not program:
+        raise OSError(errno.EINVAL, "seccomp: not a program")
+    code = (C.c_uint32 * (len(program) // 4)).from_buffer_copy(program)
+    # A `struct sock_fprog`, as below.
+    header = (C.c_uint64 * 2)(len(program) // 8, C.addressof(code))
+    calls.hold(code)
+    flags = 0 if listener < 0 else _FLAG_NEW_LISTENER | _FLAG_WAIT_KILLABLE_RECV
+    calls.add("seccomp", _SET_MODE_FILTER, flags, header, result=max(0, listener))
+    return code
 
 
 def _set_filter(program: bytes, flags: int) -> int:

@@ -60,10 +60,25 @@ def raw_number(name: str, number: int, *arguments: int) -> int:
     return result
 
 
+def word_call() -> Any:
+    """
+    ``syscall(2)`` itself, with seven words: a call's number and six arguments.  -1 says that it failed.
+
+    For whoever has checked the number; nothing here looks at the result.  Raises ``OSError`` where this is not Linux.
+    """
+    if _libc is None:
+        raise oserror("syscall", 38)
+    # SAFETY: nothing is called here; whoever does says why each word is what the kernel expects.
+    return _libc.syscall
+
+
 def oserror(name: str, number: int) -> OSError:
     """An ``OSError`` for ``number`` whose text names the system call."""
     return OSError(number, f"{name}: {os.strerror(number)}")
 
+
+#: In the place of a descriptor: relative names are below the current folder.
+AT_FDCWD = -100
 
 # ------------------------------------------------------------------------------------------------ prctl(2)
 
@@ -120,6 +135,13 @@ def set_capabilities(kept: tuple[int, ...]) -> None:
 
     Raises ``OSError``.
     """
+    header, data = capability_arguments(kept)
+    # SAFETY: version 3 reads two 12-byte records; `data` is 24 bytes, and both arrays outlive the call.
+    raw("capset", C.addressof(header), C.addressof(data))
+
+
+def capability_arguments(kept: tuple[int, ...]) -> tuple[C.Array[C.c_uint32], C.Array[C.c_uint32]]:
+    """What ``capset(2)`` takes to make ``kept`` permitted and effective for the calling thread."""
     header = (C.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     data = (C.c_uint32 * 6)()
     for capability in kept:
@@ -127,8 +149,7 @@ def set_capabilities(kept: tuple[int, ...]) -> None:
         first = 3 * (capability // 32)
         data[first] |= 1 << capability % 32
         data[first + 1] |= 1 << capability % 32
-    # SAFETY: version 3 reads two 12-byte records; `data` is 24 bytes, and both arrays outlive the call.
-    raw("capset", C.addressof(header), C.addressof(data))
+    return header, data
 
 
 # ------------------------------------------------------------------------------------------------ pidfd(2)

@@ -1,11 +1,8 @@
 """
 The first steps of a guest: from its birth as a copy of the zygote to the wall behind which foreign code may run.
 
-The order is forced.  A session of its own comes first, because signals to a process group ignore every namespace.
-What needs the mother's help comes before identity changes, those before capabilities go, and the filter last.
-
 Each page that is touched here for the first time is copied by the kernel, which costs more than most calls: what can
-be done once, in the zygote, is done there, and what it has given up already is not given up again.
+be done in the zygote is done there (:mod:`fastness._native.birth` has the order of all calls, and why it is that one).
 """
 
 from __future__ import annotations
@@ -18,14 +15,15 @@ import socket
 import struct
 import time
 
-from fastness._linux import cloning, landlock, mounts, privileges, profiles, seccomp
-from fastness._linux.syscalls import CLONE_NEWCGROUP, MACHINE, unshare
+from fastness._linux import profiles, seccomp
+from fastness._linux.syscalls import MACHINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
 
-    from fastness._native.zygote import Birth
+    from fastness._linux import plan
+    from fastness._native.birth import Birth
 
 #: The descriptor of the conversation with the caller, in every guest; before that, in the zygote, one of nothing.
 TALK = 3
@@ -48,15 +46,17 @@ WANTED = struct.Struct("=IIQI")
 
 def serve(born: Birth) -> None:
     """Become the guest, and serve it until the caller is done.  Never returns."""
+    said = b""
     try:
-        layers, gaps = confine(born)
+        confine(born)
+        if born.ahead or not born.said:
+            said = born.said or born.boot.greeting(born.layers, born.gaps)
+        else:
+            born.greet.run()
     except OSError as error:
         refuse(born, error)
         os._exit(1)
-    boot, request = born.boot, born.request
-    place, ahead = (request["work"], request["temporary"]), request["ahead"]
-    born.__dict__.clear()
-    boot.serve(TALK, *place, layers, gaps, ahead)
+    born.boot.serve(TALK, born.work, born.temporary, said, born.ahead)
 
 
 def refuse(born: Birth, error: OSError) -> None:
@@ -69,58 +69,33 @@ def refuse(born: Birth, error: OSError) -> None:
         pass
 
 
-def confine(born: Birth) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Give up everything; returns the layers that hold and the gaps.  Raises ``OSError`` where a wall cannot stand."""
-    os.setsid()
-    gaps: list[tuple[str, str]] = []
-    request = born.request
-    for source, target in ((born.talk, TALK), (born.out, 1), (born.err, 2)):
-        os.dup2(source, target)
+def confine(born: Birth) -> None:
+    """Give up everything.  Raises ``OSError`` where a wall cannot stand."""
+    born.arrange.run()
     born.arranged = True
-    ruleset = _ruleset(born, gaps)
     if born.isolated:
         _await_mother(born.told)
         born.greeted = True
-        cloning.keep_dumpable(False)
-        if request["programs"]:
-            # Whoever mounts it decides whose processes it shows, so this cannot be the mother's work.
-            flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
-            mounts.mount("proc", "/proc", "proc", flags, "subset=pid,hidepid=2")
-        if request["into_group"]:
-            unshare(CLONE_NEWCGROUP)
-        os.chdir("/work")
     else:
-        os.chdir(request["work"])
-        # Both are closed below, with all that is not kept.
-        greet(TALK, os.pidfd_open(os.getpid()), os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        born.arrived(os.getpid())
+        born.arrive.run()
+        # Both are closed by what is next.
+        process, work = born.own
+        greet(TALK, process, work, born.say_hello)
         born.greeted = True
-    kept = 0 if ruleset is None else _writable(born, ruleset)
-    # The mother, the zygote's own and everything that came with the request but this guest's three.
-    cloning.close_range(FOLDERS + kept, RECORDING - 1)
-    cloning.close_from(RECORDING + 1)
-    if born.isolated and born.own_users:
-        uid = request["uid"]
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-    privileges.drop_usable_capabilities()
-    if not born.isolated:
-        # The caller may end without a word, and no namespace ends with it; what is given up next cannot undo this.
-        privileges.die_with_parent(born.parent)
-    # Changing the user makes the kernel decide again whether others may look; so this comes after it.
-    privileges.hide_memory()
-    for limit, value in request["limits"]:
-        privileges.set_limit(limit, value)
-    version = 0
-    if ruleset is not None:
-        version = ruleset.abi
-        ruleset.restrict()
-    notified = _filter(born, gaps)
-    return _layers(born, version, notified), gaps
+    born.give_up.run()
+    _filter(born)
 
 
-def greet(talk: int, process: int, work: int) -> None:
-    """Give the caller the process and the work folder of a guest.  Raises OSError if it is gone."""
+def greet(talk: int, process: int, work: int, calls: plan.Plan | None = None) -> None:
+    """
+    Give the caller the process and the work folder of a guest, by ``calls`` where that was planned.
+
+    Raises ``OSError`` if it is gone.
+    """
+    if calls is not None:
+        _sent(calls.run)
+        return
     # Told what it is, or to make this object would ask the kernel three times.
     conversation = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, talk)
     try:
@@ -132,28 +107,35 @@ def greet(talk: int, process: int, work: int) -> None:
 def _hand_over(sock: socket.socket, message: bytes, *fds: int) -> None:
     """Send a message with descriptors.  Raises ``OSError``."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-    end = time.monotonic() + _CROWDED_S
+    _sent(lambda: sock.sendmsg([message], rights))
+
+
+def _sent(send: Callable[[], object]) -> None:
+    end = 0.0
     while True:
         try:
-            sock.sendmsg([message], rights)
+            send()
         except OSError as error:
             # So many of this user's descriptors wait in sockets (unix(7)): they are taken out as fast as may be.
-            if error.errno != errno.ETOOMANYREFS or time.monotonic() > end:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
+            now = time.monotonic()
+            end = end or now + _CROWDED_S
+            if now > end:
                 raise
             time.sleep(0.002)
         else:
             return
 
 
-def ask_mother(mothers: socket.socket, request: dict[str, Any], mapped: bool, fds: tuple[int, int, int]) -> None:
+def ask_mother(born: Birth) -> None:
     """
-    Have a guest's folders mounted, and its user mapped where ``mapped``; in the zygote.
+    Have a guest's folders mounted, and its user mapped where that is needed; in the zygote.
 
-    ``fds`` are the guest's process, the end of the pipe that tells the guest, and its conversation, in which the
-    mother greets the caller for it.
+    With what is wanted go the guest's process, the end of the pipe that tells the guest, and its conversation, in which
+    the mother greets the caller for it.
     """
-    message = WANTED.pack(request["uid"], request["files"], request["file_bytes"], mapped)
-    _hand_over(mothers, message, *fds)
+    _sent(born.ask.run)
 
 
 def _await_mother(told: int) -> None:
@@ -163,65 +145,35 @@ def _await_mother(told: int) -> None:
         raise OSError(5, f"mounting the guest's folders: {why}")
 
 
-def _ruleset(born: Birth, gaps: list[tuple[str, str]]) -> landlock.Ruleset | None:
-    """Rules for what can be read; what can be written is added once it is there."""
+def _filter(born: Birth) -> None:
+    """Install the filter; where refusals can be told to the launcher, let it have what tells them."""
     try:
-        ruleset = landlock.Ruleset()
+        born.filter.run()
     except OSError as error:
-        if not born.isolated:
+        if not born.record:
             raise
-        gaps.append(("landlock", error.strerror or str(error)))
-        return None
-    programs = landlock.EXECUTE if born.request["programs"] else 0
-    for index, rights in enumerate(born.folders):
-        ruleset.allow_beneath(FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
-    return ruleset
+        _filter_otherwise(born, error)
+        return
+    if born.record:
+        _sent(born.hand_over.run)
+    born.last.run()
 
 
-def _writable(born: Birth, ruleset: landlock.Ruleset) -> int:
-    """Add the rules for the guest's own folders; returns how many descriptors from FOLDERS on must stay open."""
-    programs = born.request["programs"]
-    rights = landlock.WRITE | (landlock.EXECUTE | landlock.MAKE_SPECIAL if programs else 0)
-    for path in born.request["writable"]:
-        ruleset.allow_path(path, rights)
-    os.dup2(ruleset.fd, FOLDERS, inheritable=False)
-    os.close(ruleset.fd)
-    ruleset.fd = FOLDERS
-    return 1
-
-
-def _filter(born: Birth, gaps: list[tuple[str, str]]) -> bool:
-    """Install the filter; True where each refusal is told to the launcher, False where the filter answers by itself."""
+def _filter_otherwise(born: Birth, error: OSError) -> None:
+    """The same where the filter could not be installed as planned: by an older way, or without a supervisor."""
     me = os.getpid()
     listener = -1
-    if born.record:
-        try:
-            listener = seccomp.install_with_listener(profiles.program(MACHINE, born.profile + "_notify", self_pid=me))
-        except OSError as error:
-            gaps.append(("denials_recorded", error.strerror or str(error)))
-    if listener < 0:
+    try:
+        if error.errno != errno.EINVAL:
+            raise error
+        # Either the program is wrong, which this finds too, or the kernel does not know a flag.
+        listener = seccomp.install_with_listener(profiles.program(MACHINE, born.profile + "_notify", self_pid=me))
+    except OSError as why:
+        born.gaps.append(("denials_recorded", why.strerror or str(why)))
+        born.layers["denials_recorded"] = "partial"
+        born.said = b""
         seccomp.install(profiles.program(MACHINE, born.profile, self_pid=me))
     else:
-        recording = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, RECORDING)
-        message = json.dumps({"box": born.request["box"], "profile": born.profile}).encode()
-        _hand_over(recording, message, listener)
-        recording.detach()
-        os.close(listener)
-    cloning.close_range(RECORDING, RECORDING)
-    cloning.close_range(MOTHERS, MOTHERS)
-    return listener >= 0
-
-
-def _layers(born: Birth, version: int, notified: bool) -> dict[str, str]:
-    landlocked = f"landlock(abi {version})"
-    layers = {"no_new_privs": "prctl", "no_privilege": "capset", "syscall_filtered": "seccomp"}
-    walls = ["mountns"] if born.isolated else []
-    network = ["netns"] if born.isolated else []
-    layers["fs_confined"] = "+".join([*walls, *([landlocked] if version else []), "seccomp"])
-    layers["net_confined"] = "+".join(["seccomp", *network, *([landlocked] if version >= 4 else [])])
-    layers["denials_recorded"] = "all" if notified else "partial"
-    if born.isolated:
-        layers |= {"pid_hidden": "pidns", "own_root": "mountns+pivot_root"}
-        if born.own_users:
-            layers["own_uid"] = "userns"
-    return layers
+        born.told_by[0] = listener
+        _sent(born.hand_over.run)
+    born.last.run()

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from fastness._native.zygote import Birth
+    from fastness._native.birth import Birth
 
 _HEADER = struct.Struct(">BBHII")
 _START, _INVOKE = 1, 2
@@ -35,7 +35,7 @@ _NOT_STARTED = 126
 def serve(born: Birth) -> None:
     """Become the first process, run one program and tell how it ended.  Never returns."""
     try:
-        layers, gaps = box.confine(born)
+        box.confine(born)
     except OSError as error:
         box.refuse(born, error)
         os._exit(1)
@@ -45,7 +45,7 @@ def serve(born: Birth) -> None:
     while True:
         kind, head, blob, fds = _receive(talk)
         if kind == _START:
-            _send(talk, _READY, {"layers": layers, "gaps": gaps})
+            _send(talk, _READY, {"layers": born.layers, "gaps": born.gaps})
         elif kind == _INVOKE:
             result = _run(talk, head, blob, fds)
             _send(talk, _RESULT, {"id": head["id"], **result})

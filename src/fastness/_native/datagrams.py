@@ -41,9 +41,9 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return (json.loads(data) if data else None), fds
 
 
-def receive_raw(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """As :func:`receive`, without looking into the message; ``b""`` where the other end is gone."""
-    data, ancillary, flags, _ = sock.recvmsg(SIZE, socket.CMSG_SPACE(4 * DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
+def receive_raw(sock: socket.socket, size: int = SIZE) -> tuple[bytes, list[int]]:
+    """As :func:`receive` for up to ``size`` bytes, which are not looked into; ``b""`` where the other end is gone."""
+    data, ancillary, flags, _ = sock.recvmsg(size, socket.CMSG_SPACE(4 * DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

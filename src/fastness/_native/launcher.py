@@ -40,11 +40,12 @@ _DESCRIPTORS = 256
 _DESCRIPTORS_MOST = 4096
 
 
-def main() -> Callable[[], None]:
+def main() -> Callable[[], Callable[[], None]]:
     """
-    Take the configuration and become the launcher, the mother, the zygote or, in the end, one guest.
+    Take the configuration and become the launcher, the mother or the zygote.
 
-    Returns only in a guest: what it returns runs the guest, from a frame that holds nothing of what came before.
+    Returns only in the zygote.  What it returns makes guests for ever, and returns in each of them what runs the guest,
+    from a frame that holds nothing of what came before.
     """
     # Before the first word: a caller that is killed now may have left a copy of the socket in a child of its own.
     parent = os.getppid()
@@ -85,7 +86,7 @@ def _fail(control: socket.socket, error: OSError) -> None:
 # The tier isolated.
 
 
-def _isolated(control: socket.socket, config: dict[str, Any]) -> Callable[[], None]:
+def _isolated(control: socket.socket, config: dict[str, Any]) -> Callable[[], Callable[[], None]]:
     root = "uids" in config
     if root:
         # Root builds the tree with its own power, which reaches folders that the guests' user may not enter.
@@ -158,7 +159,9 @@ def _first(config: dict[str, Any], root: bool, told: int, asking: socket.socket)
     socket.sethostname("fastness")
 
 
-def _family(control: socket.socket, config: dict[str, Any], recording: socket.socket, root: bool) -> Callable[[], None]:
+def _family(
+    control: socket.socket, config: dict[str, Any], recording: socket.socket, root: bool
+) -> Callable[[], Callable[[], None]]:
     """Fork the zygote; this process stays behind as its mother."""
     requests, requesting = datagrams.pair()
     command_kind = config["kind"] == "command"
@@ -181,7 +184,7 @@ def _family(control: socket.socket, config: dict[str, Any], recording: socket.so
 # The tier confined.
 
 
-def _confined(control: socket.socket, config: dict[str, Any]) -> Callable[[], None]:
+def _confined(control: socket.socket, config: dict[str, Any]) -> Callable[[], Callable[[], None]]:
     root = "uids" in config
     if root:
         base = config["uids"][0]
@@ -210,10 +213,9 @@ def _confined(control: socket.socket, config: dict[str, Any]) -> Callable[[], No
 
 def _zygote(
     control: socket.socket, config: dict[str, Any], recording: socket.socket, mothers: socket.socket | None, root: bool
-) -> Callable[[], None]:
+) -> Callable[[], Callable[[], None]]:
     serve = command.serve if config["kind"] == "command" else box.serve
-    made = zygote.run(control, config, recording, mothers, own_users=root)
-    return made.bound_to(serve)
+    return zygote.run(control, config, recording, mothers, serve, own_users=root)
 
 
 def _supervise(control: socket.socket, records: socket.socket, child: int) -> None:

@@ -8,12 +8,14 @@ folders there and leaves again.  She is the first process of the zygotes' proces
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
 
 from fastness._linux import cloning, mounts
 from fastness._linux.mounts import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
+from fastness._linux.syscalls import CLONE_NEWNS, unshare
 from fastness._native import box, datagrams
 
 #: The guest's own folders: their names in its tree, where they are shown, and their modes.
@@ -21,6 +23,10 @@ _FOLDERS = (("work", "/work", 0o755), ("tmp", "/tmp", 0o1777))  # noqa: S108  # 
 #: Programs share memory and semaphores by files in this one (shm_overview(7)).
 _FOLDERS_OF_PROGRAMS = (("shm", "/dev/shm", 0o1777),)  # noqa: S108  # of the guest alone
 _PAGE = 4096
+#: Bytes of a request.
+_REQUEST = 4096
+#: Milliseconds without a request after which the next tree is made: the last guest needs the processors more.
+_QUIET_MS = 1
 #: Of all guests of one zygote together.
 _PER_USER = {"max_inotify_instances": 64, "max_inotify_watches": 65536}
 
@@ -54,16 +60,19 @@ def bound_user(proc: int) -> None:
 
 def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> None:
     """Mount for guests until the zygote, process number ``zygote``, ends."""
-    own = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    stock = _Stock(proc, command=command)
     end = os.pidfd_open(zygote)
     poller = select.poll()
     poller.register(requests, select.POLLIN)
     poller.register(end, select.POLLIN)
     while True:
-        ready = {fd for fd, _ in poller.poll()}
+        ready = {fd for fd, _ in poller.poll(_QUIET_MS if stock.wants else None)}
+        if not ready:
+            stock.refill()
+            continue
         if end in ready:
             return
-        message, fds = datagrams.receive_raw(requests)
+        message, fds = datagrams.receive_raw(requests, _REQUEST)
         if not message:
             return
         process, answer, talk = fds
@@ -73,7 +82,7 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
         try:
             if mapped:
                 _map(proc, process, uid)
-            held.append(_mount(process, own, uid, files, size, command=command))
+            held.append(stock.give(process, uid, files, size))
             # Before the guest goes on, or its own first word might be the first that the caller hears.
             box.greet(talk, process, held[-1])
             said = b"+"
@@ -102,23 +111,107 @@ def _map(proc: int, process: int, uid: int) -> None:
             os.close(fd)
 
 
-def _mount(process: int, own: int, uid: int, files: int, file_bytes: int, *, command: bool) -> int:
-    """Mount one guest's folders in its namespace; returns a descriptor of its work folder."""
-    cloning.enter_mount_namespace(process)
-    try:
-        flags = MS_NOSUID | MS_NODEV | (0 if command else MS_NOEXEC)
+class _Stock:
+    """
+    Trees of guests, of which one like the last is made ahead where the kernel has mounts that are in no tree (5.2).
+
+    They are made in a mount namespace of the mother's own, where the zygote does not see them: what it has imported
+    must not hold a guest's folder.  A tree is one guest's alone and empty until it has it.
+    """
+
+    def __init__(self, proc: int, *, command: bool) -> None:
+        self._folders = (*_FOLDERS, *(_FOLDERS_OF_PROGRAMS if command else ()))
+        self._texts = [mounts.text(place) for _, place, _ in self._folders]
+        self._flags = MS_NOSUID | MS_NODEV | (0 if command else MS_NOEXEC)
+        unshare(CLONE_NEWNS)
+        self._own = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+        self._kind = (0, 0)
+        self._ready: list[int] = []
+        #: Whether one is to be made ahead.
+        self.wants = False
+        self._able = True
+
+    def give(self, process: int, uid: int, files: int, file_bytes: int) -> int:
+        """Put a tree of this size into a guest's namespace; returns a descriptor of its work folder."""
+        kind = files, file_bytes
+        if kind != self._kind:
+            self._drop()
+            self._kind = kind
+        if self._able:
+            try:
+                return self._attach(process, uid)
+            except OSError as error:
+                if error.errno not in (errno.ENOSYS, errno.EPERM):
+                    raise
+                # An older kernel, or a filter of a container that does not know the calls.
+                self._able = self.wants = False
+        return self._mount(process, uid)
+
+    def _attach(self, process: int, uid: int) -> int:
+        if not self._ready:
+            self._make()
+        trees, self._ready = self._ready, []
+        self.wants = True
+        try:
+            for tree in trees:
+                # Made by the mother, so they are hers until she gives them away.
+                os.chown(".", uid, uid, dir_fd=tree)
+            cloning.enter_mount_namespace(process)
+            try:
+                for tree, text in zip(trees, self._texts, strict=True):
+                    mounts.attach(tree, text)
+            finally:
+                cloning.enter_mount_namespace(self._own)
+            return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=trees[0])
+        finally:
+            for tree in trees:
+                os.close(tree)
+
+    def refill(self) -> None:
+        """Make a tree ahead.  What fails is tried again when a guest needs it."""
+        self.wants = False
+        try:
+            self._make()
+        except OSError:
+            self._drop()
+
+    def _make(self) -> None:
+        self._lay_out()
+        try:
+            for name, _, _ in self._folders:
+                self._ready.append(mounts.clone(f"/box/{name}"))
+        except OSError:
+            self._drop()
+            raise
+        finally:
+            mounts.unmount("/box")
+
+    def _drop(self) -> None:
+        for fd in self._ready:
+            os.close(fd)
+        self._ready.clear()
+
+    def _lay_out(self) -> None:
+        """Mount a tree at ``/box``, with its folders in it."""
+        files, file_bytes = self._kind
         # Zero would mean "no limit" to the file system.
         size = max(_PAGE, -(-file_bytes // _PAGE) * _PAGE)
         # Beside the run's own files its tree has its root and these folders.
-        inodes = files + 1 + len(_FOLDERS) + (len(_FOLDERS_OF_PROGRAMS) if command else 0)
-        mounts.mount("tmpfs", "/box", "tmpfs", flags, f"size={size},nr_inodes={inodes},mode=755")
-        # Made by the mother, so they are hers until she gives them away.
-        for name, place, mode in (*_FOLDERS, *(_FOLDERS_OF_PROGRAMS if command else ())):
+        inodes = files + 1 + len(self._folders)
+        mounts.mount("tmpfs", "/box", "tmpfs", self._flags, f"size={size},nr_inodes={inodes},mode=755")
+        for name, _, mode in self._folders:
             os.mkdir(f"/box/{name}")
-            os.chown(f"/box/{name}", uid, uid)
             os.chmod(f"/box/{name}", mode)
-            mounts.bind(f"/box/{name}", place, recursive=False)
-        mounts.unmount("/box")
-        return os.open("/work", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    finally:
-        cloning.enter_mount_namespace(own)
+
+    def _mount(self, process: int, uid: int) -> int:
+        """The same as :meth:`give`, in the guest's namespace from the first."""
+        cloning.enter_mount_namespace(process)
+        try:
+            self._lay_out()
+            for name, place, _ in self._folders:
+                os.chown(f"/box/{name}", uid, uid)
+                mounts.bind(f"/box/{name}", place, recursive=False)
+            mounts.unmount("/box")
+            return os.open("/work", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            cloning.enter_mount_namespace(self._own)

@@ -8,18 +8,19 @@ It holds no secret and no data of any run, has one thread, and ends with its cal
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import gc
+import json
 import os
 import resource
 import select
 import socket
 import stat
 import sys
-import types
 
-from fastness._linux import cloning, landlock, privileges, profiles, seccomp
+from fastness._linux import cloning, landlock, memory, privileges, profiles, seccomp
 from fastness._linux.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNS,
@@ -29,7 +30,7 @@ from fastness._linux.syscalls import (
     PR_SET_CHILD_SUBREAPER,
     prctl,
 )
-from fastness._native import box, datagrams
+from fastness._native import birth, box, datagrams, interior
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ _CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
 
 #: The lowest number of the zygote's own descriptors; below are the folders that guests may read.
 _OWN = 128
+#: Bytes of a request: a few numbers and paths.
+_REQUEST = 1 << 15
+#: Milliseconds without a request after which the next guest is prepared: the last one needs the processors more.
+_QUIET_MS = 1
 _RLIMIT_SIGPENDING = 11
 #: Signals that may wait for a guest; the kernel counts them for the user, who may be the caller.
 _SIGNALS = 256
@@ -58,27 +63,8 @@ _NONE_OF = (
 _DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 #: To take a zygote apart in a guest would touch, and so copy, many pages for nothing.
 _kept: list[object] = []
-
-
-class Birth:
-    """What a guest process has at its birth: its request, its descriptors, and the zygote's standing."""
-
-    def __init__(self, zygote: _Zygote, request: dict[str, Any], fds: list[int], told: int) -> None:
-        self.greeted = self.arranged = False
-        self.request = request
-        self.talk, self.out, self.err = fds[:3]
-        self.isolated = zygote.isolated
-        self.own_users = zygote.own_users
-        self.boot = zygote.boot
-        self.folders = zygote.rights
-        self.profile: str = zygote.config["profile"]
-        self.record: bool = zygote.config["record"]
-        self.told = told
-        self.parent = zygote.pid
-
-    def bound_to(self, serve: Callable[[Birth], None]) -> Callable[[], None]:
-        """``serve`` of this guest, as a call without arguments."""
-        return lambda: serve(self)
+#: As json.loads, for a text of the caller's, with nothing around its value.
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # not documented
 
 
 def run(
@@ -86,10 +72,16 @@ def run(
     config: dict[str, Any],
     recording: socket.socket,
     mothers: socket.socket | None,
+    serve: Callable[[birth.Birth], None],
     *,
     own_users: bool,
-) -> Birth:
-    """Confine this process, import, and fork guests for ever.  Returns in each guest only."""
+) -> Callable[[], Callable[[], None]]:
+    """
+    Confine this process and import.
+
+    What this returns forks guests for ever when it is called; that returns in each guest only, what makes a guest of it
+    with ``serve``.  So a guest leaves few frames behind, and takes none of their variables apart.
+    """
     zygote = _Zygote(control, config, recording, mothers, own_users)
     try:
         zygote.prepare()
@@ -102,7 +94,8 @@ def run(
                 pass
         finally:
             os._exit(1)
-    return zygote.serve()
+    zygote.begin = lambda: serve(zygote.birth)
+    return zygote.serve
 
 
 class _Zygote:
@@ -117,9 +110,14 @@ class _Zygote:
         self.control = control
         self.config = config
         self.recording = recording
+        self.birth: Any = None
+        #: What a guest does that has just been born.
+        self.begin: Callable[[], None] = interior.nothing
         self.mothers = mothers
         self.own_users = own_users
         self.boot: Any = None
+        #: Whether the interpreter sees to the random module's generator at each fork.
+        self.reseeded = True
         self.importing = ""
         #: The first preloaded module after which there was a second thread, and the first after which a child.
         self.threaded = self.forked = ""
@@ -127,6 +125,18 @@ class _Zygote:
         self.isolated = config["tier"] == "isolated"
         #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
         self.rights: list[int] = []
+        #: Rules of the next guest for what it may read, None where the kernel has none; and why not.
+        self.ruleset: landlock.Ruleset | None = None
+        self.no_rules = ""
+        #: Whether the rules are to be made ahead.
+        self.wants_rules = False
+        self.poller = select.poll()
+        self.ready: list[tuple[int, int]] = []
+        #: What was asked for last: the request, and the descriptors that came with it.
+        self.text = b""
+        self.request: Any = None
+        self.fds: list[int] = []
+        self.fork = cloning.Fork(0)
         self._live: dict[int, tuple[int, str]] = {}
 
     def prepare(self) -> None:
@@ -203,7 +213,6 @@ class _Zygote:
         self.recording.close()
         if self.mothers is not None:
             self.mothers.close()
-            self.mothers = socket.socket(fileno=fcntl.fcntl(moved[2], fcntl.F_DUPFD_CLOEXEC, _OWN))
         # Without the room refusals are answered by the filter alone, and results say so.
         self.config["record"] = self._room() and self.config["record"]
         for source, target in zip(moved, (box.TALK, box.RECORDING, box.MOTHERS), strict=True):
@@ -230,7 +239,9 @@ class _Zygote:
     def _interpreter(self) -> None:
         """Make this the interpreter that a guest expects: its paths, its modules, nothing of ours by name."""
         config = self.config
-        self.boot = _load_boot(config["sources"]) if config["kind"] == "python" else None
+        if config["kind"] == "python":
+            self.reseeded = not interior.import_random()
+            self.boot = interior.load(config["sources"])
         sys.path[:] = config["sys_path"]
         sys.argv[:] = [""]
         for name in [name for name in sys.modules if name.partition(".")[0] == "fastness"]:
@@ -254,65 +265,126 @@ class _Zygote:
             datagrams.send(self.control, {"importing": ""})
             self.boot.prepare()
 
-    def serve(self) -> Birth:
-        # What guests have no need for they shall not find either.
-        self.config = {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
-        sys.orig_argv[:] = sys.argv
-        datagrams.send(self.control, {"ready": os.getpid()})
-        poller = select.poll()
-        poller.register(self.control, select.POLLIN)
-        while True:
-            for fd, _ in poller.poll():
-                if fd != self.control.fileno():
-                    poller.unregister(fd)
-                    self._reap(fd)
-                    continue
-                request, fds = datagrams.receive(self.control)
-                if request is None:
-                    os._exit(0)
-                born = self._fork(request, fds, poller)
-                if born is not None:
-                    return born
+    def serve(self) -> Callable[[], None]:
+        """Fork for ever; returns in each guest, what it does."""
+        self._settle_guests()
+        # Guests leave these frames, and take apart what is in them: so all of it is in this object.
+        while not self._turn():
+            pass
+        return self.begin
 
-    def _fork(self, request: dict[str, Any], fds: list[int], poller: select.poll) -> Birth | None:
-        name = request["box"]
-        flags, told, telling = 0, -1, -1
+    def _settle_guests(self) -> None:
+        # What guests have no need for they shall not find either; whoever called this holds the same object.
+        told, self.config = self.config, {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
+        told.clear()
+        self._make_rules()
+        if self.boot is not None:
+            places = ("/work", "/tmp") if self.isolated else None  # noqa: S108  # of each guest alone
+            # The object can only be made of a socket; what it stands for in each guest is put in its place there.
+            os.dup2(self.control.fileno(), box.TALK, inheritable=False)
+            talk = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, box.TALK)
+            self.boot.settle(talk, places, reseeded=self.reseeded)
+            os.dup2(0, box.TALK, inheritable=False)
+        interior.quiet_forks()
+        sys.orig_argv[:] = sys.argv
+        self.birth = birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users)
+        flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC if self.isolated else 0
+        if self.isolated and not self.own_users:
+            flags |= CLONE_NEWUSER
+        # The kernel puts a guest's process where it is handed to the mother from.
+        self.fork = cloning.Fork(flags, self.birth.process)
+        # Nothing closes these numbers in a guest, where they are given to something else soon.
+        _kept.append(self)
+        # What a fork does not find it need not copy.
+        profiles.forget_texts()
+        memory.trim()
+        datagrams.send(self.control, {"ready": os.getpid()})
+        self.poller.register(self.control, select.POLLIN)
+
+    def _turn(self) -> bool:
+        """Take some of what has come; True in a guest that was just born of it."""
+        if not self.ready:
+            self.ready = self.poller.poll(_QUIET_MS if self.wants_rules else None)
+            if not self.ready:
+                self.wants_rules = False
+                if self.ruleset is None:
+                    with contextlib.suppress(OSError):  # then they are made with the next guest
+                        self._make_rules()
+                return False
+        fd = self.ready.pop()[0]
+        if fd == self.control.fileno():
+            self.text, self.fds = datagrams.receive_raw(self.control, _REQUEST)
+            if not self.text:
+                os._exit(0)
+            self.request = _scan(self.text.decode(), 0)[0]
+            return self._fork() == 0
+        self.poller.unregister(fd)
+        self._reap(fd)
+        return False
+
+    def _fork(self) -> int:
+        """Fork for the request that has come; 0 in the guest."""
+        request, fds = self.request, self.fds
         if self.isolated:
-            flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (0 if self.own_users else CLONE_NEWUSER)
-            told, telling = os.pipe2(os.O_CLOEXEC)
+            fds.extend(os.pipe2(os.O_CLOEXEC))
         try:
+            if self.ruleset is None and not self.no_rules:
+                self._make_rules()
             if not cloning.single_threaded():
                 raise OSError(11, "the zygote has more than one thread")
-            pid = cloning.fork_into(flags, fds[3] if len(fds) > 3 else -1)
+            self.birth.prepare(request, fds, self.ruleset, self.no_rules)
+            pid = self.fork.run(fds[3] if request["into_group"] else -1)
         except OSError as error:
-            datagrams.send(self.control, {"unborn": name, "why": str(error), "errno": error.errno})
+            datagrams.send(self.control, {"unborn": request["box"], "why": str(error), "errno": error.errno})
             pid = -1
         if pid == 0:
-            # Its number is given to something else soon, and what closes it then must not be this.
-            self.control.detach()
-            if self.isolated:
-                # Only the mother's end may be left, or her death would not end the wait for her answer.
-                os.close(telling)
-            _kept.append(self)
-            return Birth(self, request, fds, told)
+            return 0
         if pid > 0:
-            watch = os.pidfd_open(pid)
-            self._live[watch] = (pid, name)
-            poller.register(watch, select.POLLIN)
-            if self.mothers is not None:
+            if self.isolated:
                 # Asked from here, where it costs the guest nothing, while the guest gives up the rest.
-                box.ask_mother(self.mothers, request, not self.own_users, (watch, telling, fds[0]))
-        for fd in (*fds, told, telling):
-            if fd >= 0:
-                os.close(fd)
-        return None
+                box.ask_mother(self.birth)
+            watch = self.fork.process.value
+            self._live[watch] = (pid, request["box"])
+            self.poller.register(watch, select.POLLIN)
+        while fds:
+            os.close(fds.pop())
+        if pid > 0 and self.ruleset is not None:
+            self.ruleset.close()
+            self.ruleset = None
+            self.wants_rules = True
+        return pid
+
+    def _make_rules(self) -> None:
+        """
+        The rules of the next guest for what it may read.
+
+        Made ahead, as it takes longer than most of a birth.  Each guest adds rules of its own to them and has them for
+        itself: a guest that got what another one added could reach that one's folders.
+        """
+        try:
+            ruleset = landlock.Ruleset()
+        except OSError as error:
+            if not self.isolated:
+                raise
+            self.no_rules = error.strerror or str(error)
+            return
+        programs = landlock.EXECUTE if self.config["kind"] == "command" else 0
+        try:
+            for index, rights in enumerate(self.rights):
+                ruleset.allow_beneath(box.FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
+        except OSError:
+            ruleset.close()
+            raise
+        self.ruleset = ruleset
 
     def _reap(self, fd: int) -> None:
         pid, name = self._live.pop(fd)
         os.close(fd)
         _, status, usage = os.wait4(pid, 0)
-        message = {"exit": name, "status": status, "rss": usage.ru_maxrss, "cpu": usage.ru_utime + usage.ru_stime}
-        datagrams.send(self.control, message)
+        cpu = usage.ru_utime + usage.ru_stime
+        # The name came as JSON, and is one that needs no quoting.
+        message = f'{{"exit": "{name}", "status": {status}, "rss": {usage.ru_maxrss}, "cpu": {cpu:f}}}'
+        self.control.send(message.encode())
 
 
 def _has_children() -> bool:
@@ -322,15 +394,3 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
-
-
-def _load_boot(sources: dict[str, str]) -> Any:
-    """The code that runs inside guests, as modules that belong to no package of ours."""
-    module: Any = None
-    for name in ("_fastness_encode", "_fastness_context", "_fastness", "_fastness_native"):
-        module = types.ModuleType(name)
-        # Tracebacks leave out frames of a file by this name.
-        module.__file__ = f"<{name}>"
-        sys.modules[name] = module
-        exec(compile(sources[name], module.__file__, "exec"), module.__dict__)  # noqa: S102  # our own text
-    return module

@@ -170,8 +170,14 @@ def cost(name: str) -> tuple[float, float, int]:
 
 
 def estimate_s(cpu_s: float) -> float:
-    """Seconds that ``cpu_s`` seconds of compilation take on the cores that this process may use."""
-    return cpu_s / (0.93 * max(1, len(os.sched_getaffinity(0))))
+    """Seconds that ``cpu_s`` seconds of compilation take on the cores that this process may use, busy as they are."""
+    cores = max(1, len(os.sched_getaffinity(0)))
+    try:
+        busy = os.getloadavg()[0]
+    except OSError:
+        busy = 0.0
+    # Its threads share all cores with whoever else wants to run (proc_loadavg(5)).
+    return cpu_s / (0.93 * cores) * max(1.0, (busy + cores) / (os.cpu_count() or cores))
 
 
 _Opened = tuple[str, str, int, int, str]

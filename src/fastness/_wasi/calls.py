@@ -20,7 +20,7 @@ from fastness.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeGuard
 
     from fastness._wasi.engine_talk import Conversation
     from fastness._wasi.watch import Watch
@@ -133,10 +133,29 @@ class CallChannel:
             raise _broken(frame, "it names no operation of a capability")
         if id <= self._last:
             raise _broken(frame, f"call {id} came after call {self._last}; ids must rise")
+        self._call(id, capability, operation, frame.blob)
+
+    def call(self, capability: str, operation: str, arguments: bytes) -> None:
+        """
+        A call of a guest that numbers none.
+
+        Waits and raises as :meth:`write` does.
+        """
+        self._watch.check()
+        if not (0 < len(capability) <= _NAME_MAX and 0 < len(operation) <= _NAME_MAX):
+            raise Stop("calls", "the guest made a call that names no operation of a capability")
+        self._call(self._last + 1, capability, operation, arguments)
+
+    def settle(self) -> None:
+        """Wait until nothing is under way.  Raises ``Stop`` when the run is to end."""
+        while self._open:
+            self._hear(None)
+
+    def _call(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         while len(self._open) >= self._left:
             self._hear(None)
         self._last = id
-        if len(frame.blob) > self._largest:
+        if len(arguments) > self._largest:
             if self._queued >= QUEUE_BYTES:
                 # It reads no answers, so there is no room for this one either: only the end of the run ends this.
                 self._watch.wait_for_parent(None, deaf=True)
@@ -148,7 +167,7 @@ class CallChannel:
         self._open[number] = id
         self._guest_ids[id] = number
         told = {"id": number, "capability": capability, "operation": operation}
-        self._talk.send(frames.CALL, tiny_json.dumps(told).encode(), frame.blob)
+        self._talk.send(frames.CALL, tiny_json.dumps(told).encode(), arguments)
 
     def _log(self, head: dict[str, Any], frame: frames.Frame) -> None:
         level, text = head.get("level"), head.get("text")
@@ -231,9 +250,13 @@ class CallsFd(Fd):
         """What is left of the present frame, or the next one; nothing where none will come."""
         if self.pos >= len(self.data):
             found = self.channel.take()
-            self.data = b"" if found is None else frames.encode(*found)
+            self.data = b"" if found is None else self._text(found)
             self.pos = 0
         return self.data
+
+    def _text(self, found: tuple[int, bytes, bytes]) -> bytes:
+        """An answer as the guest reads it."""
+        return frames.encode(*found)
 
     def ready(self) -> int:
         """Bytes that can be read at once; -1 where none can be yet, and 0 where none will come."""
@@ -251,7 +274,7 @@ def _decode(head: bytes) -> dict[str, Any]:
     return found
 
 
-def _is_name(value: object) -> bool:
+def _is_name(value: object) -> TypeGuard[str]:
     if type(value) is not str or len(value) > _NAME_MAX:
         return False
     # A lone surrogate has no UTF-8, and the names of capabilities have none.

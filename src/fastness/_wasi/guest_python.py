@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: itself and the others as one text with NUL between.
 SOURCES = (
     ("encode", "_fastness_encode"),
+    ("sources", "_fastness_sources"),
     ("context", "_fastness_context"),
     ("boot", "_fastness"),
     ("wire", "_fastness_wire"),

@@ -16,6 +16,7 @@ from fastness._wasi import memfs, memfs_tree, preview1
 from fastness._wasi.binding import Instance, Trap
 from fastness._wasi.calls import NUMBER as CALLS
 from fastness._wasi.calls import CallChannel, CallsFd
+from fastness._wasi.lines import LinesFd
 from fastness._wasi.preview1_denials import DenialLog
 from fastness._wasi.preview1_memory import stream
 from fastness._wasi.stop import Stop
@@ -231,7 +232,8 @@ class Server:
             run.host.install(_CLAIMS, stream(None, self._claims_writer(run)))
         if context:
             run.calls = CallChannel(self.talk, self.watch, self._call_numbers)
-            run.host.install(CALLS, CallsFd(run.calls))
+            # A module of anybody's is no part of ours: what is asked of it must be simple.
+            run.host.install(CALLS, LinesFd(run.calls) if self.guest.fresh_only else CallsFd(run.calls))
         if self.image is not None:
             for number, label, path, offset, flags in self.image.saved:
                 run.host.restore_fd(number, self.guest.library.find(label, path), offset, flags)

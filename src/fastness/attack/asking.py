@@ -103,6 +103,8 @@ class Host:
                 raise Harm('RESERVED') if len(room) > MUCH and not came else EOFError
             room[came : came + len(data)] = data
             came += len(data)
+            if came > MUCH:
+                raise Harm('COLLECTED')
         return bytes(room)
 
     def message(self):
@@ -186,6 +188,7 @@ class Harm(enum.Enum):
     """What came of doing what a guest asks.  Closed; the names are the words of the careless host."""
 
     RESERVED = "made room for a length that nothing followed"
+    COLLECTED = "collected whatever came"
     HOARDED = "kept more than it can"
     CROWDED = "had more under way at once than it can"
     FELL = "fell over arguments that are nested deeply"
@@ -278,9 +281,9 @@ def channel(arena: Arena) -> int:
     return 1002 if arena.tier == "wasm" else 3
 
 
-def program(arena: Arena, code: str) -> str:
+def program(arena: Arena, code: str, **facts: Any) -> str:
     """A guest's program that can ask by hand."""
-    return arena.python(_GUEST + code, CHANNEL=channel(arena))
+    return arena.python(_GUEST + code, CHANNEL=channel(arena), **facts)
 
 
 def ask(arena: Arena, code: str, *, owner: str = "mine", **options: Any) -> tuple[RunResult, Desk]:

@@ -57,6 +57,21 @@ class Layer(enum.Enum):
 RECORDING = frozenset({Layer.WASI, Layer.GUEST, Layer.BROKER, Layer.SECCOMP})
 
 
+class Rule(enum.StrEnum):
+    """What the broker and the host of plugins keep to, whatever the tier.  Closed; beside the guarantees of tiers."""
+
+    #: What was not granted is not done, nor what was revoked or has expired, whoever asks and however.
+    GRANTED = "GRANTED"
+    #: What is kept or sent on behalf of one plugin and owner reaches no other.
+    OWNED = "OWNED"
+    #: What calls may use up has a ceiling that no way of asking gets past.
+    BOUNDED = "BOUNDED"
+    #: Nothing is done without a record before it, and what is done to the records is found.
+    RECORDED = "RECORDED"
+    #: What runs is what was shown and granted, byte for byte, and nothing of it runs before.
+    PACKAGED = "PACKAGED"
+
+
 class Verdict(enum.Enum):
     """What came of an attack.  Closed.  Only ``held`` and ``skipped`` are good."""
 
@@ -79,9 +94,9 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """The guarantee that an attack tests, and what we say about it, in one sentence."""
+    """The guarantee or the rule that an attack tests, and what we say about it, in one sentence."""
 
-    guarantee: Guarantee
+    guarantee: Guarantee | Rule
     says: str
 
 

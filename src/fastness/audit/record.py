@@ -33,7 +33,8 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     after it, with the intent's number in ``intent``; ``event`` stands for itself: a grant, an install;  ``checkpoint``
     stands for all records up to its own number, which were pruned.
     ``decision``: ``allowed`` or ``refused``; of an outcome too, where an adapter refused.
-    ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.
+    ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.  Of events about
+    plugins also ``disabled``, ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
 
     ``target`` names what was acted on, never a payload, a credential or a URL's query.  ``micros`` is how long the
     effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.

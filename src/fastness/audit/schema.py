@@ -11,7 +11,7 @@ from typing import Any
 from fastness.audit.record import FIELDS, AuditRecord
 from fastness.database import Database
 
-__all__ = ["INSERT", "SELECT", "TRIGGERS", "WAITING", "database", "foreign", "head", "record_of", "tolerant"]
+__all__ = ["FOLLOW", "INSERT", "SELECT", "TRIGGERS", "WAITING", "database", "foreign", "head", "record_of", "tolerant"]
 
 _APPLICATION = 0x46_4E_41_55  # FNAU
 _KINDS = {int: "INTEGER NOT NULL", float: "REAL NOT NULL", str: "TEXT NOT NULL"}
@@ -38,6 +38,13 @@ STEPS = (
 
 SELECT = f"SELECT {', '.join(FIELDS)} FROM trail"  # noqa: S608  # names of our own fields
 INSERT = f"INSERT INTO trail ({', '.join(FIELDS)}) VALUES ({', '.join('?' * len(FIELDS))})"  # noqa: S608  # as above
+
+#: As ``INSERT``, but only where the record before is still there: what it finds in place of ``prev_hash`` is nothing
+#: else, and NULL is refused.  That nothing came after it is told by the number, which is in use then.
+FOLLOW = INSERT.replace(
+    f"{'?, ' * FIELDS.index('prev_hash')}?, ?)",
+    f"{'?, ' * FIELDS.index('prev_hash')}(SELECT hash FROM trail WHERE seq=? AND hash=?), ?)",  # noqa: S608  # as above
+)
 
 
 def database(path: str, *, patience_s: float = 2.0, make: bool = False) -> Database:

@@ -61,6 +61,11 @@ class BackendSession(abc.ABC):
     async def execute(self, request: RunRequest, staged: Staged, sink: Sink | None) -> Report:
         """Run once more in the same guest."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether the guest's process runs, as far as is known without waiting."""
+        return True
+
     @abc.abstractmethod
     async def aclose(self) -> None:
         """End the guest.  Idempotent; safe under cancellation."""

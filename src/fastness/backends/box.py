@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastness._linux.procs import parent_of, process_and_parent
+from fastness.backends.inbox import Inbox
 from fastness.backends.outbox import Outbox
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
@@ -70,6 +71,7 @@ class Box:
         self.early: tuple[m.Invoke, bytes] | None = None
         #: Frames that the guest has not taken yet.
         self.outbox = Outbox(talk)
+        self.inbox = Inbox(talk)
         self._open = [out, err]
         self._invoke = 0
 
@@ -136,24 +138,28 @@ class Box:
                 await self.waiting.writable(self.talk)
             view = view[sent:]
 
-    def next_message(self) -> tuple[m.GuestMessage, bytes] | None:
-        """A message that has come, or None.  Raises BoxLost at the end of the stream, GuestProtocolError."""
+    def next_message(self, *, again: bool = False) -> tuple[m.GuestMessage, bytes] | None:
+        """
+        A message that has come, or None.  Raises BoxLost at the end of the stream, GuestProtocolError.
+
+        With ``again`` the socket is not asked once more where it had no more to give the last time.
+        """
         while True:
             found = self.session.next_message()
             if found is not None:
                 return found
-            if self.session.paused:
-                # So many calls are open that nothing more is taken from the guest.
+            if self.session.paused or (again and self.inbox.dry):
+                # So many calls are open that nothing more is taken from the guest, or there is nothing.
                 return None
             try:
-                # Plain recv: whatever descriptors a guest attaches are closed by the kernel.
-                data = self.talk.recv(1 << 18)
+                data = self.inbox.read()
             except BlockingIOError:
                 return None
             except OSError as error:
                 raise BoxLost(str(error.strerror)) from None
             if not data:
                 raise BoxLost("the guest has ended")
+            again = True
             self.session.receive(data)
 
     async def expect(self, kind: type[Any], origin: Origin | None = None) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastness.waiting import Waiting
     from fastness.wire.session import HostSession
 
-__all__ = ["Calling", "close_calls", "refuse_wasi"]
+__all__ = ["Calling", "close_calls"]
 
 #: The capability whose functions also become names of a program.
 _FUNCTIONS = "host"
@@ -56,6 +56,9 @@ class Calling:
 
     def context(self) -> bytes:
         """What an invoke tells its guest of its ctx, as JSON.  Raises ConfigurationError for what is no plain data."""
+        if self._request.runtime == "wasi":
+            # A module has a channel, and what it may ask there it finds out by asking.
+            return b"{}"
         plugin: dict[str, Any] | None = None
         asked = self._request.plugin
         if asked is not None:
@@ -64,6 +67,8 @@ class Calling:
             except values.NotPlain as error:
                 raise ConfigurationError("arguments", str(error), "plain data") from None
             plugin = {"module": asked.module, "method": asked.method, "arguments": msgspec.Raw(arguments)}
+            if asked.sources:
+                plugin["sources"] = asked.sources
         granted = self._calls.granted
         return msgspec.json.encode(
             {
@@ -157,9 +162,3 @@ async def close_calls(calls: Calls | None, waiting: Waiting) -> None:
     if calls is not None:
         with waiting.limit(None, shield=True):
             await waiting.call(calls.close)
-
-
-def refuse_wasi(request: RunRequest, calls: Calls | None) -> None:
-    """A command module has no ctx: nothing in it would know what to call.  Raises ConfigurationError."""
-    if calls is not None and request.runtime == "wasi":
-        raise ConfigurationError("runtime", "wasi", "python or javascript: a command module gets no ctx")

@@ -31,6 +31,10 @@ _CANCEL_S = 0.1
 #: Seconds that moving files to or from an engine may take.
 _TRANSFER_S = 30.0
 _ENOSPC = 51
+_STUB = (
+    "it needed a package that is still being compiled, after it had made calls of the host; what they did is not done "
+    "twice, so it was ended: run it again once `fastness guest build` is done, or import the package by its name"
+)
 _SIMPLE = {
     "deadline": OutcomeKind.TIMEOUT,
     "cpu": OutcomeKind.CPU,
@@ -43,7 +47,10 @@ _SIMPLE = {
 
 
 class Talk(msgspec.Struct):
-    """``report`` is None where the quick module met a stub; ``reusable`` says whether the engine may serve on."""
+    """
+    ``report`` is None where the quick module met a stub and nothing was done outside it: the run may begin anew.
+    ``reusable`` says whether the engine may serve on.
+    """
 
     report: Report | None
     reusable: bool
@@ -153,10 +160,12 @@ async def converse(
     finally:
         if calling is not None:
             calling.abandon()
+    if result is not None and result.ending == "stub":
+        if calling is None or not calling.made:
+            return Talk(None, True)
+        kind, detail = OutcomeKind.GUEST_ERROR, _STUB
     if calling is not None and not session:
         await close_calls(calls, waiting)
-    if result is not None and result.ending == "stub":
-        return Talk(None, True)
     report = _report(request, gathered, result, payload, kind, detail, engine, queued, calling)
     return Talk(report, result is not None and engine.alive)
 

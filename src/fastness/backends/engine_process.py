@@ -236,6 +236,14 @@ class EngineProcess:
             self._waiter.register(talk, select.EPOLLIN)
             self._waiter.register(bell, select.EPOLLIN)
             self._wants = (select.EPOLLIN, select.EPOLLIN)
+        # What was answered at once needs no second look; while the engine takes it, the broker has a moment to itself.
+        waited = self._session.paused
+        while not self._outbox and (found := calling.answers()):
+            self._outbox.extend(map(memoryview, found))
+            self._push()
+        if waited and not self._session.paused:
+            # It may have said more in the same breath.
+            return
         while True:
             # More answers are fetched when those before have left, so that what is not read waits where it is counted;
             # and an engine that lets more calls through than it may is not read until one of them is answered.

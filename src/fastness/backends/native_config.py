@@ -112,6 +112,7 @@ def sources() -> dict[str, str]:
     folder = importlib.resources.files("fastness.guest")
     names = {
         "_fastness_encode": "encode.py",
+        "_fastness_sources": "sources.py",
         "_fastness_context": "context.py",
         "_fastness": "boot.py",
         "_fastness_native": "native.py",

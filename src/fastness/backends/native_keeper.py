@@ -8,7 +8,6 @@ slot and folder back and making the next guest is what this thread does meanwhil
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import queue
 import threading
@@ -97,6 +96,8 @@ class Keeper:
             family.put_ready(drive(family.make(key, self._waiting, ahead=True, early=early)))
         except (FastnessError, OSError) as error:
             # A run that needs a guest meets the same fault and tells it; this one is nobody's yet.
+            import logging
+
             logging.getLogger("fastness").debug("no guest could be made ahead: %s", error)
             return
         # One at a time, so that guests which have ended are not kept waiting for their burial; and no more than were
@@ -128,6 +129,8 @@ class Keeper:
                     looked = time.monotonic()
                     self._look()
             except Exception:
+                import logging
+
                 logging.getLogger("fastness").exception("a guest could not be seen to its end")
 
     def _look(self) -> None:

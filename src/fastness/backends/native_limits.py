@@ -45,6 +45,8 @@ def at_birth(tier: Tier, request: RunRequest, *, session: bool = False) -> Size:
             (resource.RLIMIT_AS, limits.memory),
             (resource.RLIMIT_DATA, limits.memory),
         )
+        if request.stack is not None:
+            own += ((resource.RLIMIT_STACK, request.stack),)
     return limits.file_bytes, limits.files, own
 
 
@@ -54,7 +56,7 @@ def _seconds(request: RunRequest, session: bool) -> int:
 
 def bound(tier: Tier, guest: Guest, request: RunRequest, *, session: bool = False) -> None:
     """Set the run's limits on a guest that has not heard of its code yet.  Raises BackendError, BoxLost."""
-    if tier is Tier.CONFINED or guest.bound_to == request.limits:
+    if tier is Tier.CONFINED or (guest.bound_to == request.limits and request.stack is None):
         return
     limits, box = request.limits, guest.box
     space, _, data = guest.base
@@ -69,6 +71,9 @@ def bound(tier: Tier, guest: Guest, request: RunRequest, *, session: bool = Fals
             reserve = _RESERVE if guest.slot is not None else 0
             box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
             box.limit(resource.RLIMIT_DATA, data + limits.memory)
+        if request.stack is not None:
+            # The kernel looks when a stack grows; those of threads have the size that they were made with.
+            box.limit(resource.RLIMIT_STACK, request.stack)
         # In a user namespace, or as a user, of its own a guest is counted alone.  Where it has a group, that one is met
         # first, for it counts what it refuses.
         box.limit(resource.RLIMIT_NPROC, limits.pids + first + (guest.slot is not None))

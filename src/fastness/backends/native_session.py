@@ -130,6 +130,11 @@ class NativeSession(BackendSession):
         for path, file in report.files.items():
             self._before[path] = file.read()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the guest's process runs."""
+        return not self._turn.closed and self._guest.box.alive
+
     async def aclose(self) -> None:
         """End the guest; an execute that is under way ends as cancelled, and gives the guest back.  Idempotent."""
         if self._turn.close():

@@ -215,6 +215,12 @@ class Talk:
             if more or answered or talk in ready or process in ready:
                 # What a guest said before it ended is still in the socket and the pipes.
                 more = self._hear()
+                if self.calling is not None and more is not None:
+                    # Answers that were there at once need no second look; a guest that was not heard for want of them
+                    # may have said more in the same breath.
+                    waited = box.session.paused
+                    if self._answer(waiter) or (waited and not box.session.paused):
+                        more = True
             if process in ready and more is False:
                 raise BoxLost("the guest has ended")
 
@@ -222,9 +228,12 @@ class Talk:
         """Give the guest what answers there are; True where it may be heard again, after a time in which it was not."""
         assert self.calling is not None
         box = self.box
-        for frame in self.calling.answers():
-            box.outbox.post(frame)
         try:
+            # While it takes them, the broker has a moment for what it still has to write of them.
+            while frames := self.calling.answers():
+                for frame in frames:
+                    box.outbox.post(frame)
+                box.outbox.deliver()
             box.outbox.deliver()
         except OSError as error:
             raise BoxLost(str(error.strerror)) from None
@@ -242,8 +251,8 @@ class Talk:
         if self.box.outbox.size > _UNREAD:
             # It does not take the answers to what it asked: nothing more is asked until it does.
             return False
-        for _ in range(_MESSAGES):
-            found = self.box.next_message()
+        for number in range(_MESSAGES):
+            found = self.box.next_message(again=number > 0)
             if found is None:
                 return False
             if self._heard(*found):

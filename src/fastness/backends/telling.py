@@ -7,6 +7,9 @@ have bounded each field; this module bounds the sums.
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Any
+
 from fastness.backends.base import Sink
 from fastness.errors import GuestProtocolError, StagingError
 from fastness.runner.capture import HeadTail
@@ -22,6 +25,30 @@ class CallbackRaised(BaseException):
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
+
+
+class ToldOnce:
+    """A sink for a run that may begin anew: lines of its log that were told before are not told again."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        #: No more than a run may log.
+        self._told: deque[Any] = deque()
+        self._before: deque[Any] = deque()
+
+    def __call__(self, name: str, data: Any) -> None:
+        """Tell it, unless it is the next of the lines that were told before."""
+        if name == "log":
+            if self._before and self._before[0] == data:
+                self._before.popleft()
+                return
+            self._before.clear()
+            self._told.append(data)
+        self._sink(name, data)
+
+    def again(self) -> None:
+        """The run begins anew."""
+        self._before = self._told.copy()
 
 
 class Gathered:

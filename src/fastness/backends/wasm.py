@@ -18,12 +18,13 @@ from typing import Any
 
 from fastness._wasi import compiler
 from fastness.backends import materials as stock
-from fastness.backends import wasm_probe
+from fastness.backends import module_plugin, wasm_probe
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
-from fastness.backends.calling import close_calls, refuse_wasi
+from fastness.backends.calling import close_calls
 from fastness.backends.conversation import converse, layers_of
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.engine_process import EngineLost, EngineProcess
+from fastness.backends.telling import ToldOnce
 from fastness.backends.wasm_session import WasmSession
 from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError
@@ -236,16 +237,34 @@ class WasmBackend(Backend):
             raise BackendError("running", "the sandbox is closed", "make a new one")
         _check(request, calls)
         began = time.monotonic()
+        module = calls is not None and request.runtime == "wasi"
+        if module:
+            request = module_plugin.told(request if request.plugin is None else module_plugin.asked(request))
+        want = "any"
         if calls is not None:
-            # What a call has done is not done again on another module.
+            want, sink = self._want(request, staged), None if sink is None else ToldOnce(sink)
+        report = await self._run_once(request, staged, sink, want, began, calls)
+        if report is None:
+            if isinstance(sink, ToldOnce):
+                sink.again()
             report = await self._run_once(request, staged, sink, "full", began, calls)
             assert report is not None
-            return report
-        report = await self._run_once(request, staged, sink, "any", began)
-        if report is None:
-            report = await self._run_once(request, staged, sink, "full", began)
-            assert report is not None
-        return report
+        return module_plugin.answered(report) if module and request.plugin is not None else report
+
+    def _want(self, request: RunRequest, staged: Staged) -> str:
+        """
+        The module for a run with calls.  What a call has done is not done again on another module.
+
+        So the quick one is for programs that do not look as if they needed another.
+        """
+        if any(held.variant == "full" for (runtime, _), (held, _) in self._known.items() if runtime == request.runtime):
+            return "full"
+        if request.runtime != "python":
+            return "any"
+        from fastness._wasi import needs
+
+        sources = () if request.plugin is None else request.plugin.sources.values()
+        return "full" if needs.packages((request.code or "", *sources), staged.files) else "any"
 
     async def _run_once(
         self,
@@ -356,7 +375,6 @@ def _lost(lost: EngineLost) -> Report:
 
 def _check(request: RunRequest, calls: Calls | None = None) -> None:
     """Refuse what only other tiers can do, or no tier.  Raises ConfigurationError."""
-    refuse_wasi(request, calls)
     if request.plugin is not None and calls is None:
         raise ConfigurationError("plugin", request.plugin.module, "a run with calls: a plugin's methods get a ctx")
     if request.packages:

@@ -77,6 +77,11 @@ class WasmSession(BackendSession):
         finally:
             self._backend._running.pop(engine, None)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the engine runs."""
+        return not self._turn.closed and self._engine.alive
+
     async def aclose(self) -> None:
         """End the engine, and what its guest has called; an execute that is under way ends as cancelled."""
         if self._turn.close():

@@ -152,7 +152,7 @@ class WorkerBackend(Backend):
         with self._waiting.limit(left(request, began)):
             worker = await self._take(kind)
         try:
-            worker_process.bound(worker, request.limits)
+            worker_process.bound(worker, request.limits, stack=request.stack)
             await self.fill(worker, staged)
             whole, request = request, until(request, began)
             talk = Talk(worker, request, sink, calls)
@@ -239,7 +239,7 @@ class WorkerBackend(Backend):
             kind = self._kind(request)
             worker = await self._take(kind)
             try:
-                worker_process.bound(worker, request.limits, session=True)
+                worker_process.bound(worker, request.limits, session=True, stack=request.stack)
             except BaseException:
                 await self.done(worker, kind)
                 raise

@@ -256,7 +256,7 @@ def spawn(name: str, above: str, config: int, waiting: Waiting) -> Worker:
                 os.close(one)
 
 
-def bound(worker: Worker, limits: Limits, *, session: bool = False) -> None:
+def bound(worker: Worker, limits: Limits, *, session: bool = False, stack: int | None = None) -> None:
     """Set the limits of a worker that has not heard of its code yet (``prlimit(2)``).  Raises BackendError."""
     space, _, data = worker.base
     try:
@@ -265,6 +265,8 @@ def bound(worker: Worker, limits: Limits, *, session: bool = False) -> None:
         worker.limit(resource.RLIMIT_DATA, data + limits.memory)
         worker.limit(resource.RLIMIT_NOFILE, limits.fds)
         worker.limit(resource.RLIMIT_FSIZE, max(1, limits.file_bytes))
+        if stack is not None:
+            worker.limit(resource.RLIMIT_STACK, stack)
         if not session:
             seconds = int(limits.cpu_s) + 2
             worker.limit(resource.RLIMIT_CPU, seconds, seconds + 1)

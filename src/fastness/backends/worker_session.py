@@ -59,6 +59,11 @@ class WorkerSession(BackendSession):
             if self._turn.leave():
                 await self._backend.done(self._worker, self._kind)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the worker runs."""
+        return not self._turn.closed and self._worker.alive
+
     async def aclose(self) -> None:
         """End the worker; an execute that is under way ends as cancelled, and gives the worker back.  Idempotent."""
         if self._turn.close():

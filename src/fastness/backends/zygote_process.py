@@ -36,7 +36,7 @@ START_S = 120.0
 #: Bytes of what it and its imports write to their error stream; a write past them fails.
 _WORDS_MAX = 1 << 18
 #: The source folder is the current one, so that no argument, which guests can read, tells where it is.
-_BOOT = "import sys,os;sys.path.insert(0,os.getcwd());from fastness._native.launcher import main;main()()"
+_BOOT = "import sys,os;sys.path.insert(0,os.getcwd());from fastness._native.launcher import main;main()()()"
 #: Seconds for a zygote to take a request, and between two tries.
 _ASKING_S = 20.0
 _AGAIN_S = 0.002

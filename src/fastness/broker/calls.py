@@ -8,30 +8,32 @@ time it is looked at: decoded with bounds into a type of the operation's own.
 from __future__ import annotations
 
 import asyncio
-import functools
+import contextlib
 import os
 import threading
 import time
 from collections import deque
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
 
 from fastness.broker import portal
-from fastness.broker.gate import Gate, Refused, arguments_of
+from fastness.broker.asked import TEXT_MAX, Asker, described
+from fastness.broker.failures import failure
+from fastness.broker.gate import Allowed, Gate, Refused
+from fastness.broker.outcomes import Outcomes
+from fastness.broker.refusals import Refusals
 from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
-from fastness.capability import CallContext, Operation
-from fastness.errors import AdapterError, BackendError, Denied, GuestProtocolError, QuotaExceeded, Revoked
+from fastness.capability import CallContext, Later
+from fastness.errors import BackendError, Denied, GuestProtocolError
 from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
 
-#: Rows of refusals that are kept; the rest is counted.
-_ROWS = 64
 #: Seconds that cancelled calls have to come to rest.
 _REST_S = 5.0
-_TEXT = 500
 #: Seconds between two looks at whether a grant stands, while something is in flight.
 _LOOK_S = 0.05
 
@@ -45,6 +47,9 @@ class RunCalls:
 
     While calls are in flight it looks every 50 ms whether the grant behind them still stands, and cancels them where it
     does not: whoever revoked it may be another process.  Close it when the run is over.
+
+    Calls are served in the broker's loop.  With ``here``, those whose adapter and trail wait for nobody are served on
+    the thread that submits them, which must be one that may take a tenth of a millisecond for it.
     """
 
     def __init__(
@@ -60,29 +65,28 @@ class RunCalls:
         deadline: float | None = None,
         seconds: float = 60.0,
         limits: Limits | None = None,
+        here: bool = False,
     ) -> None:
         self._gate = gate
         self._trail = trail
-        self._of = (run, plugin, owner)
+        self._outcomes = Outcomes(trail)
+        self._quick = self._outcomes.quick
+        #: Whether calls may be served where they are submitted; those that a thread serves just now.
+        self._submits = here and self._quick is not None
+        self._serving: set[int] = set()
+        self._asker = Asker(run, plugin, owner, limits or Limits(), deadline, seconds)
         self._left = calls
         self._value_bytes = value_bytes
-        #: None until the first call.
-        self._deadline = deadline
-        self._seconds = seconds
-        self._limits = limits or Limits()
         self._timer: asyncio.TimerHandle | None = None
-        self._spent: dict[str, int] = {}
         self._lock = threading.Lock()
         self._answers: deque[Answer] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         #: Calls that were handed to the loop and have not begun, and those dropped before they had.
         self._waiting: set[int] = set()
         self._dropped: set[int] = set()
-        self._rows: dict[tuple[str, str, str, DenialCode], Denial] = {}
-        self._rows_dropped = 0
+        self._refusals = Refusals()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._closed = False
-        self._began = time.monotonic()
         #: Why everything that is in flight is being cancelled.
         self._why = DenialCode.CANCELLED
 
@@ -91,7 +95,7 @@ class RunCalls:
     @property
     def granted(self) -> tuple[Granted, ...]:
         """What the guest's ctx has."""
-        return tuple(_described(kind, operation) for kind, operation in self._gate.operations())
+        return tuple(described(kind, operation) for kind, operation in self._gate.operations())
 
     def submit(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         """Take a call; never waits.  Raises TooManyCalls."""
@@ -102,6 +106,14 @@ class RunCalls:
                 raise TooManyCalls
             self._left -= 1
             self._waiting.add(id)
+            if self._submits:
+                self._serving.add(id)
+        if self._submits:
+            try:
+                if self._served(id, capability, operation, arguments):
+                    return
+            finally:
+                self._serving.discard(id)
         portal.soon(self._begin, id, capability, operation, arguments)
 
     def drop(self, id: int) -> None:
@@ -117,18 +129,19 @@ class RunCalls:
         with self._lock:
             if self._closed:
                 return []
-            try:
-                os.eventfd_read(self._bell)
-            except BlockingIOError:
-                pass
             found = list(self._answers)
             self._answers.clear()
+            if not (found and self._outcomes and self._submits):
+                # With answers to give it stays rung, so that this is asked again when they have been given.
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._bell)
+        if not found and self._outcomes and self._submits:
+            self._outcomes.settle(wait=False)
         return found
 
     def denials(self) -> tuple[tuple[Denial, ...], int]:
         """Refusals so far, and how many did not fit."""
-        with self._lock:
-            return tuple(self._rows.values()), self._rows_dropped
+        return self._refusals.rows()
 
     def close(self) -> None:
         """Cancel what is in flight and wait for its rest.  Idempotent."""
@@ -136,8 +149,10 @@ class RunCalls:
             if self._closed:
                 return
             self._closed = True
+        self._outcomes.settle(wait=True)
+        with self._lock:
             # A run that called nothing has woken no loop.
-            idle = not self._waiting and not self._tasks
+            idle = not (self._waiting or self._tasks or self._serving)
         if not idle:
             portal.wait(self._rest(), _REST_S + 1)
         with self._lock:
@@ -156,18 +171,95 @@ class RunCalls:
         with self._lock:
             return tuple(sorted({*self._waiting, *self._tasks}))
 
+    # on the thread that submits, or in the loop
+
+    def _served(self, id: int, capability: str, operation: str, arguments: bytes) -> bool:
+        """Serve a call here; False, and nothing done, where anything of it may have to wait or is to be refused."""
+        assert self._quick is not None
+        decided = self._gate.decide(capability, operation)
+        if isinstance(decided, Refused) or decided.at_once is None or decided.operation.leaves:
+            return False
+        try:
+            given, intent = self._asker.understood(decided, capability, operation, arguments)
+        except (GuestProtocolError, msgspec.ValidationError):
+            return False
+        context = self._asker.context(decided)
+        if self._outcomes:
+            self._outcomes.settle(wait=False)
+        number = self._quick.intend_at_once(intent)
+        if number is None:
+            return False
+        self._do_here(id, number, intent, decided, given, context)
+        return True
+
+    def _do_here(
+        self, id: int, number: int, intent: Intent, decided: Allowed, given: msgspec.Struct, context: CallContext
+    ) -> None:
+        began = time.monotonic_ns()
+        code, message, value = "", "", b""
+        try:
+            self._gate.stand(intent.target)
+            if context.deadline <= time.monotonic():
+                raise TimeoutError
+            value = values.encode(decided.at_once(intent.operation, given, context), self._value_bytes)
+        except Later:
+            # It is recorded as about to happen, and happens in the loop.
+            portal.soon(self._begin_recorded, id, number, intent, decided.adapter, given, context)
+            return
+        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
+            code, message, noted = failure(error)
+            if noted is not None:
+                self._refusals.note(intent, noted)
+        micros = (time.monotonic_ns() - began) // 1000
+        bytes_in, bytes_out = context.bytes_in, context.bytes_out
+        self._outcomes.owe(number, intent, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
+        with self._lock:
+            self._waiting.discard(id)
+            closed = self._closed
+            if not closed:
+                self._answers.append(Answer(id, value, code, message[:TEXT_MAX]))
+                os.eventfd_write(self._bell, 1)
+        if closed:
+            self._outcomes.settle(wait=True)
+
     # in the loop
+
+    def _begin_recorded(self, id: int, number: int, *of: Any) -> None:
+        with self._lock:
+            self._waiting.discard(id)
+            if not self._closed and id not in self._dropped:
+                self._start(id, self._do(id, number, *of))
+                return
+            self._dropped.discard(id)
+        self._outcomes.record(number, of[0], {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
 
     def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         with self._lock:
-            self._waiting.discard(id)
-            if self._closed or id in self._dropped:
+            over = self._closed or id in self._dropped
+            if over:
+                self._waiting.discard(id)
                 self._dropped.discard(id)
+            else:
+                self._serving.add(id)
+        if over:
+            return
+        try:
+            if self._quick is not None and self._served(id, capability, operation, arguments):
+                # While the guest takes the answer.
+                self._outcomes.settle(wait=True)
                 return
-            task = asyncio.get_running_loop().create_task(self._serve(id, capability, operation, arguments))
-            self._tasks[id] = task
-            if self._timer is None and self._gate.may_end:
-                self._timer = task.get_loop().call_later(_LOOK_S, self._look)
+        finally:
+            self._serving.discard(id)
+        with self._lock:
+            self._waiting.discard(id)
+            if not self._closed:
+                self._start(id, self._serve(id, capability, operation, arguments))
+
+    def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[id] = task
+        if self._timer is None and self._gate.may_end:
+            self._timer = task.get_loop().call_later(_LOOK_S, self._look)
         task.add_done_callback(lambda _: self._rested(id))
 
     def _look(self) -> None:
@@ -192,13 +284,19 @@ class RunCalls:
             if task is None and id in self._waiting:
                 self._dropped.add(id)
         if task is not None:
-            task.cancel()
+            self._cancel(task)
 
     def _cancel_all(self) -> None:
         with self._lock:
             tasks = list(self._tasks.values())
         for task in tasks:
-            task.cancel()
+            self._cancel(task)
+
+    @staticmethod
+    def _cancel(task: asyncio.Task[None]) -> None:
+        # A task that is cancelled before its first step never takes it: nobody would record or answer its call.  What
+        # was scheduled before this is done before this.
+        task.get_loop().call_soon(task.cancel)
 
     async def _rest(self) -> None:
         self._cancel_all()
@@ -206,36 +304,26 @@ class RunCalls:
             tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=_REST_S)
+        ends = time.monotonic() + _REST_S
+        # What another thread serves just now takes no longer than this.
+        while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
+            await asyncio.sleep(0.001)
 
     async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
-        run, plugin, owner = self._of
-        intent = Intent(run=run, plugin=plugin, owner=owner, capability=capability, operation=operation, target="")
         decided = self._gate.decide(capability, operation)
+        intent = self._asker.intent(capability, operation)
         if isinstance(decided, Refused):
             self._refuse(id, intent, decided.code, "")
             return
         try:
-            plain = values.decode(arguments) if arguments else {}
-            given = arguments_of(decided.operation, plain)
-            target = decided.operation.target(given)[:_TEXT]
+            given, intent = self._asker.understood(decided, capability, operation, arguments)
         except GuestProtocolError as error:
             self._fail(id, intent, "invalid", f"the arguments cannot be read: {error}")
             return
         except msgspec.ValidationError as error:
             self._fail(id, intent, "invalid", str(error))
             return
-        intent = msgspec.structs.replace(intent, target=target, leaves=decided.operation.leaves)
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self._seconds
-        context = CallContext(
-            plugin=plugin,
-            owner=owner,
-            run=run,
-            scope=decided.scope,
-            deadline=self._deadline,
-            spent=self._spent,
-            limits=self._limits,
-        )
+        context = self._asker.context(decided)
         try:
             number = self._trail.intend(intent)
         except BackendError:
@@ -257,37 +345,24 @@ class RunCalls:
             decided = self._gate.decide(intent.capability, intent.operation)
             if isinstance(decided, Refused):
                 raise Denied(decided.code, target)
-            further = msgspec.structs.replace(intent, target=target[:_TEXT])
+            further = msgspec.structs.replace(intent, target=target[:TEXT_MAX])
             announced.append((self._trail.intend(further), further))
+            self._gate.stand(target)
 
         context.before = before
         try:
+            self._gate.stand(intent.target)
             async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)
-        except Denied as error:
-            code, message = str(getattr(error.code, "value", error.code)), str(error)
-            self._note(intent, DenialCode(code))
-        except Revoked:
-            code = DenialCode.REVOKED.value
-            self._note(intent, DenialCode.REVOKED)
-        except QuotaExceeded as error:
-            code, message = DenialCode.QUOTA.value, str(error)
-            self._note(intent, DenialCode.QUOTA)
-        except AdapterError as error:
-            code, message = "failed", str(error)
-        except TimeoutError:
-            code, message = "failed", "the run's time is over"
-        except BackendError:
-            code, message = "failed", "it could not be recorded where it leads, so it went no further"
-        except values.NotPlain as error:
-            code, message = "failed", f"the answer cannot be given: {error}"
         except asyncio.CancelledError:
             # It may have happened by now: the record says that nobody waited for the end.
             cancelled = True
             code = self._why.value
-        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's; its words may name things of the host
-            code, message = "failed", f"the capability failed ({type(error).__name__})"
+        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
+            code, message, noted = failure(error)
+            if noted is not None:
+                self._refusals.note(intent, noted)
         micros = (time.monotonic_ns() - began) // 1000
         bytes_in, bytes_out = context.bytes_in, context.bytes_out
         for one, what in announced:
@@ -300,11 +375,11 @@ class RunCalls:
         if cancelled and self._why is DenialCode.CANCELLED:
             return
         if cancelled:
-            self._note(intent, self._why)
-        self._answer(Answer(id, value, code, message[:_TEXT]))
+            self._refusals.note(intent, self._why)
+        self._answer(Answer(id, value, code, message[:TEXT_MAX]))
 
     def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
-        self._note(intent, code)
+        self._refusals.note(intent, code)
         self._fail(id, intent, code.value, message)
 
     def _fail(self, id: int, intent: Intent, code: str, message: str) -> None:
@@ -312,25 +387,7 @@ class RunCalls:
             self._trail.refused(intent, code=code)
         except BackendError:
             pass  # nothing has happened that would go unrecorded
-        self._answer(Answer(id, code=code, message=message[:_TEXT]))
-
-    def _note(self, intent: Intent, code: DenialCode) -> None:
-        key = (intent.capability, intent.operation, intent.target, code)
-        with self._lock:
-            row = self._rows.get(key)
-            if row is not None:
-                self._rows[key] = msgspec.structs.replace(row, count=row.count + 1)
-            elif len(self._rows) < _ROWS:
-                self._rows[key] = Denial(
-                    capability=intent.capability,
-                    operation=intent.operation,
-                    target=intent.target,
-                    code=code,
-                    layer="broker",
-                    at=time.monotonic() - self._began,
-                )
-            else:
-                self._rows_dropped += 1
+        self._answer(Answer(id, code=code, message=message[:TEXT_MAX]))
 
     def _answer(self, answer: Answer) -> None:
         with self._lock:
@@ -338,16 +395,3 @@ class RunCalls:
                 return
             self._answers.append(answer)
             os.eventfd_write(self._bell, 1)
-
-
-# Looking at a type's fields takes longer than a small run does, and operations are frozen data.
-@functools.lru_cache(1024)
-def _described(kind: str, operation: Operation) -> Granted:
-    fields = msgspec.structs.fields(operation.arguments)
-    return Granted(
-        capability=kind,
-        operation=operation.name,
-        parameters=tuple((field.name, not field.required) for field in fields),
-        signature=operation.signature,
-        summary=operation.documentation or operation.summary,
-    )

@@ -14,17 +14,19 @@ from typing import Any
 import msgspec
 
 from fastness.capability import Adapter, Operation, Scope, Spec
+from fastness.errors import Denied
 from fastness.runs import DenialCode
 
 __all__ = ["Allowed", "Gate", "Refused"]
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What a call that may happen is done with."""
+    """What a call that may happen is done with; ``at_once`` is the adapter's, where it has one."""
 
     operation: Operation
     scope: Scope
     adapter: Adapter
+    at_once: Any = None
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ class Gate:
                     continue
                 found: Allowed | Refused = Refused(DenialCode.NO_ADAPTER)
                 if adapter is not None:
-                    found = Allowed(operation, scopes[kind], adapter)
+                    found = Allowed(operation, scopes[kind], adapter, getattr(adapter, "at_once", None))
                 self._table[kind, operation.name] = found
         self._made_at = made_at
         self._revision = revision
@@ -89,6 +91,16 @@ class Gate:
     def may_end(self) -> bool:
         """Whether what this run may do can end before the run does."""
         return self._revision is not None or self._expires is not None
+
+    def stand(self, target: str) -> None:
+        """
+        Raises Denied where nothing may happen any more.
+
+        Asked once more between a record and its effect: whoever revoked meanwhile either finds the record, or is found.
+        """
+        ended = self.ended()
+        if ended is not None:
+            raise Denied(ended, target)
 
     def ended(self) -> DenialCode | None:
         """Why nothing may happen any more, as things are while this is called, or None."""

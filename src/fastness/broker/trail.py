@@ -46,3 +46,17 @@ class Trail(Protocol):
     def refused(self, intent: Intent, *, code: str) -> None:
         """Record that this was refused, and did not happen."""
         ...
+
+
+class QuickTrail(Trail, Protocol):
+    """A trail that can also tell that it would have to wait, in place of waiting."""
+
+    def intend_at_once(self, intent: Intent) -> int | None:
+        """As ``intend`` for what does not leave; None, and nothing recorded, where that would wait for others."""
+        ...
+
+    def done_at_once(
+        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int
+    ) -> bool:
+        """As ``done``; False, and nothing recorded, where that would wait for others."""
+        ...

@@ -175,7 +175,8 @@ class Allowance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
     An address that is not public and that the operator lets be reached all the same.
 
-    All three must agree: ``host`` as it stands in the URL, normalised; ``address`` in text; ``port``.
+    A URL of this ``host`` and ``port`` may be asked at this ``address``, in text.  An adapter without a resolver of its
+    own asks it there and nowhere else: the name is not looked up.  Several may name the same host and port.
     """
 
     host: str
@@ -187,19 +188,38 @@ class AddressGuard:
     """
     The check that stands between a host's name and a connection: public addresses, and what ``allow`` names exactly.
 
-    Raises ConfigurationError for an allowance that is no address, or that names a metadata service.
+    Raises ConfigurationError that names the field of an allowance which is no host, address or port, or whose address
+    is a metadata service's.
     """
 
     def __init__(self, allow: Iterable[Allowance] = ()) -> None:
+        # Imported here, as that module builds on this one.
+        from fastness.capabilities._hosts import BadHost, pattern_of
+
         self._allowed: set[tuple[str, Address, int]] = set()
+        self._pinned: dict[tuple[str, int], list[Address]] = {}
         for one in allow:
             try:
                 address = ip_address(one.address)
             except ValueError:
-                raise ConfigurationError("allow", one.address, "an address, such as 127.0.0.1") from None
+                raise ConfigurationError("address", one.address, "one address, such as 127.0.0.1") from None
             if why_not_public(address) == "a metadata service":
-                raise ConfigurationError("allow", one.address, "any address but a metadata service's")
-            self._allowed.add((one.host, address, one.port))
+                raise ConfigurationError("address", one.address, "any address but a metadata service's")
+            try:
+                host = pattern_of(one.host)
+            except BadHost as error:
+                raise ConfigurationError("host", one.host, f"one host ({error})") from None
+            if host.startswith("*"):
+                raise ConfigurationError("host", one.host, "one host: an allowance has no patterns")
+            if isinstance(one.port, bool) or not 1 <= one.port <= 65_535:
+                raise ConfigurationError("port", one.port, "1 to 65535")
+            if (host, address, one.port) not in self._allowed:
+                self._allowed.add((host, address, one.port))
+                self._pinned.setdefault((host, one.port), []).append(address)
+
+    def pinned(self, host: str, port: int) -> list[Address]:
+        """The addresses that allowances name for this host and port, in their order; empty where none does."""
+        return list(self._pinned.get((host, port), ()))
 
     def why_not(self, host: str, address: Address, port: int) -> str:
         """Why this address may not be reached under this name and port; "" where it may."""

@@ -96,13 +96,26 @@ def pattern_of(text: str) -> str:
         return text
     under = text.startswith("*.")
     rest = text[2:] if under else text
-    # An IPv6 address may stand without its brackets where no port can follow.
-    host = host_of(f"[{rest}]" if ":" in rest and rest[:1] != "[" else rest)
+    host = host_of(_bracketed(rest))
     if not under:
         return host.name
     if host.address is not None:
         raise BadHost("a wildcard before an address")
     return f"*.{host.name}"
+
+
+def _bracketed(text: str) -> str:
+    """An IPv6 address may stand without its brackets where no port can follow.  Raises BadHost for what follows."""
+    if "/" in text:
+        raise BadHost("a URL, where a host alone is meant")
+    if ":" not in text or text[:1] == "[":
+        return text
+    if len(text) <= _LONGEST_TEXT and read_ipv6(text) is None:
+        name, _, port = text.rpartition(":")
+        if ":" not in name and port.isdecimal():
+            raise BadHost("a host with a port, which stands in ports")
+        raise BadHost("a colon, and no IPv6 address")
+    return f"[{text}]"
 
 
 def matches(pattern: str, host: Host) -> bool:

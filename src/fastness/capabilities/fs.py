@@ -19,7 +19,7 @@ from fastness.capabilities._paths import LONGEST, parts_of, shown
 from fastness.capabilities._threads import whole
 from fastness.capability import CallContext, Operation, Scope, Spec
 from fastness.errors import AdapterError, Denied, QuotaExceeded
-from fastness.limits import KIB, MIB, in_units
+from fastness.limits import KIB, MIB, in_words
 from fastness.runs import DenialCode
 
 __all__ = ["SPEC", "Fs", "FsScope"]
@@ -99,19 +99,19 @@ def _exceeds(asked: FsScope, allowed: FsScope) -> list[str]:
         found.append("write, replace and delete files")
     reads_or_writes = asked.read or asked.write
     if reads_or_writes and asked.call_bytes > allowed.call_bytes:
-        found.append(f"up to {in_units(asked.call_bytes)} bytes in one call")
+        found.append(f"up to {in_words(asked.call_bytes)} in one call")
     if asked.write and asked.run_bytes > allowed.run_bytes:
-        found.append(f"write up to {in_units(asked.run_bytes)} bytes in one run")
+        found.append(f"write up to {in_words(asked.run_bytes)} in one run")
     return found
 
 
 def _risk(scope: FsScope) -> str:
     if scope.read and scope.write:
-        what = "It can read, change and delete every file in the folder that you give it"
+        what = "It can read, change and delete every file in its folder"
     elif scope.write:
-        what = "It can replace and delete every file in the folder that you give it, without reading them"
+        what = "It can replace and delete every file in its folder, without reading them"
     elif scope.read:
-        what = "It can read every file in the folder that you give it"
+        what = "It can read every file in its folder"
     else:
         return "It can do nothing with files."
     return f"{what}, and nothing outside that folder."

@@ -1,9 +1,10 @@
 """
 The capability ``net``: requests of HTTP to hosts that are allowed, at addresses that were judged.
 
-A name is resolved once for each hop, all its addresses are judged, and the connection goes to one of those, with the
-Host field, the server name (RFC 6066) and the certificate of the name.  Nothing comes from the environment: no
-proxy, no cookies, no netrc, no certificates but the system's or the operator's.
+A name is resolved once for each hop, or has the addresses that an allowance of the operator's names.  All of them are
+judged, and the connection goes to one of those, with the Host field, the server name (RFC 6066) and the certificate of
+the name.  Nothing comes from the environment: no proxy, no cookies, no netrc, no certificates but the system's or the
+operator's.
 """
 
 from __future__ import annotations
@@ -110,9 +111,10 @@ class Net:
     The adapter of ``net``.
 
     ``guard`` judges addresses; without one every call is refused as ``no_adapter``.  ``resolve`` gives the addresses of
-    a name in text.  ``secrets(owner, name)`` gives a credential that a scope names, or None, as a ``SecretFile`` does.
-    ``trust`` is a file of certificates in PEM to trust instead of the system's.  A request's body has at most
-    ``request_bytes``, an answer's ``response_bytes``; a call takes at most ``call_s`` seconds, whatever its deadline.
+    a name in text; without it they are those that the guard allows for the name and port, else the system's answer.
+    ``secrets(owner, name)`` gives a credential that a scope names, or None, as a ``SecretFile`` does.  ``trust`` is a
+    file of certificates in PEM to trust instead of the system's.  A request's body has at most ``request_bytes``, an
+    answer's ``response_bytes``; a call takes at most ``call_s`` seconds, whatever its deadline.
     """
 
     spec = SPEC
@@ -237,9 +239,13 @@ class Net:
     def _admit(self, url: _urls.Url, context: CallContext, code: DenialCode) -> None:
         """Count a request that the scope allows, before a name is resolved.  Raises Denied, QuotaExceeded."""
         scope: NetScope = context.scope
-        allowed = any(matches(pattern, url.host) for pattern in scope.hosts)
-        if not allowed or url.scheme not in scope.schemes or url.port not in scope.ports:
+        if not any(matches(pattern, url.host) for pattern in scope.hosts):
             raise Denied(code, url.origin)
+        # The host is one that it may know of, so it is told what of the rest is not granted.
+        if url.scheme not in scope.schemes:
+            raise Denied(code, f"{url.origin}: the scheme {url.scheme} is not granted")
+        if url.port not in scope.ports:
+            raise Denied(code, f"{url.origin}: port {url.port} is not granted")
         spent = context.spent.get("net_requests", 0)
         if spent >= context.limits.net_requests:
             raise QuotaExceeded(f"the run has made its {context.limits.net_requests} requests")
@@ -247,7 +253,9 @@ class Net:
 
     async def _judged(self, url: _urls.Url, guard: AddressGuard) -> list[Address]:
         """The addresses at which a URL may be asked now.  Raises Denied, AdapterError."""
-        addresses = await self._addresses(url.host)
+        # What the operator wrote down is not asked of the system: such a name need not be one that it can resolve.
+        pinned = guard.pinned(url.host.name, url.port) if self._resolve is None else []
+        addresses = pinned or await self._addresses(url.host)
         # One that is not public among others is how a name is made to lead inside: the whole name is refused.
         if any(guard.why_not(url.host.name, address, url.port) for address in addresses):
             raise Denied(DenialCode.ADDRESS, url.origin)

@@ -15,7 +15,7 @@ import msgspec
 
 from fastness.capability import CallContext, Operation, Scope, Spec
 from fastness.errors import AdapterError, Denied, QuotaExceeded
-from fastness.limits import MIB, in_units
+from fastness.limits import MIB, in_words
 from fastness.runs import DenialCode
 
 __all__ = ["SPEC", "Ended", "Process", "ProcessScope", "Wanted"]
@@ -104,7 +104,7 @@ def _exceeds(asked: ProcessScope, allowed: ProcessScope) -> list[str]:
     if asked.seconds > allowed.seconds:
         found.append(f"programs of up to {asked.seconds:g} seconds")
     if asked.memory > allowed.memory:
-        found.append(f"programs with up to {in_units(asked.memory)} bytes of memory")
+        found.append(f"programs with up to {in_words(asked.memory)} of memory")
     return found
 
 
@@ -114,7 +114,7 @@ def _risk(scope: ProcessScope) -> str:
     return (
         f"It runs up to {scope.runs} programs of its choice in a run, each in a fresh box of the tier {scope.tier} "
         f"without network, for {scope.seconds:g} seconds: they cost processor time and "
-        f"{in_units(scope.memory)} bytes of memory."
+        f"{in_words(scope.memory)} of memory."
     )
 
 
@@ -190,7 +190,7 @@ class Process:
             raise AdapterError(f"the program could not be run ({type(error).__name__})") from error
         context.bytes_in = len(ended.stdout) + len(ended.stderr) + sum(map(len, ended.files.values()))
         if context.bytes_in > _BYTES_MAX:
-            raise AdapterError(f"what the program left is more than {in_units(_BYTES_MAX)} bytes")
+            raise AdapterError(f"what the program left is more than {in_words(_BYTES_MAX)}")
         return {
             "outcome": ended.outcome,
             "exit_code": ended.exit_code,

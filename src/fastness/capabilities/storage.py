@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 
-from fastness.capability import CallContext, Operation, Scope, Spec
+from fastness.capability import CallContext, Later, Operation, Scope, Spec
 from fastness.database import Database, busy, full
 from fastness.errors import AdapterError, BackendError, Denied, GuestProtocolError, QuotaExceeded
-from fastness.limits import MIB, in_units
+from fastness.limits import MIB, in_words
 from fastness.runs import DenialCode
 from fastness.wire import values
 
@@ -83,9 +84,9 @@ def _meet(asked: StorageScope, allowed: StorageScope) -> StorageScope | None:
 def _exceeds(asked: StorageScope, allowed: StorageScope) -> list[str]:
     found = []
     if asked.quota > allowed.quota:
-        found.append(f"keep up to {in_units(asked.quota)} bytes for each owner")
+        found.append(f"keep up to {in_words(asked.quota)} for each owner")
     if asked.quota and asked.value_bytes > allowed.value_bytes:
-        found.append(f"values of up to {in_units(asked.value_bytes)} bytes")
+        found.append(f"values of up to {in_words(asked.value_bytes)}")
     return found
 
 
@@ -93,7 +94,7 @@ def _risk(scope: StorageScope) -> str:
     if not scope.quota:
         return "It can keep nothing between runs."
     return (
-        f"It keeps up to {in_units(scope.quota)} bytes on this machine between runs, "
+        f"It keeps up to {in_words(scope.quota)} on this machine between runs, "
         "which no other plugin and no other owner sees."
     )
 
@@ -126,6 +127,8 @@ SPEC = Spec(
     ),
 )
 
+_OPERATIONS = frozenset(one.name for one in SPEC.operations)
+
 
 class Storage:
     """
@@ -143,30 +146,55 @@ class Storage:
 
     async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
         """Do it.  Raises Denied, QuotaExceeded and AdapterError."""
+        return await self._when_free(context, self._work(operation, arguments, context))
+
+    def at_once(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        """The same, where no other process is in its way.  Raises Later too."""
+        work = self._work(operation, arguments, context)
+        try:
+            if self._database.renewed():
+                raise Later
+            return work()
+        except sqlite3.Error as error:
+            if busy(error):
+                raise Later from error
+            raise _failed(error) from error
+        except (BackendError, OSError) as error:
+            raise AdapterError("the storage cannot be used") from error
+
+    def _work(self, operation: str, arguments: Any, context: CallContext) -> Callable[[], Any]:
+        """What is to be done, as one transaction.  Raises Denied and AdapterError."""
         scope: StorageScope = context.scope
-        if self.spec.operation(operation) is None:
+        if operation not in _OPERATIONS:
             raise Denied(DenialCode.UNSUPPORTED, operation)
         if not scope.quota:
             raise Denied(DenialCode.NOT_GRANTED, "")
         whose = (context.plugin, context.owner)
         if operation == "list":
-            return await self._when_free(context, lambda: self._list(whose, arguments))
+            return lambda: self._list(whose, arguments)
         key = _bytes_of(arguments.key)
         if operation == "get":
-            found = await self._when_free(context, lambda: self._get(whose, key))
-            if found is None:
-                return None
-            context.bytes_in = len(found[1])
-            return _decoded(*found)
+            return lambda: self._value(whose, key, context)
         if operation == "delete":
-            return await self._when_free(context, lambda: self._delete(whose, key))
+            return lambda: self._delete(whose, key)
         form, value = _encoded(arguments.value, scope.value_bytes, arguments.key)
         context.bytes_out = len(value)
-        return await self._when_free(context, lambda: self._put(whose, key, form, value, scope.quota))
+        return lambda: self._put(whose, key, form, value, scope.quota)
 
     async def aclose(self) -> None:
         """Close the database; another call opens it again."""
         self._database.close()
+
+    async def forget(self, plugin: str) -> None:
+        """Delete all that was kept for a plugin, of every owner.  Raises AdapterError where it cannot be."""
+
+        def work() -> None:
+            with self._database.writing() as connection:
+                connection.execute("DELETE FROM items WHERE plugin=?", (plugin,))
+                connection.execute("DELETE FROM used WHERE plugin=?", (plugin,))
+
+        ends = time.monotonic() + _PATIENCE_S
+        await self._when_free(CallContext(plugin=plugin, owner="", run="", scope=None, deadline=ends), work)
 
     async def _when_free(self, context: CallContext, work: Any) -> Any:
         """
@@ -181,10 +209,8 @@ class Storage:
                 self._database.renewed()
                 return work()
             except sqlite3.Error as error:
-                if full(error):
-                    raise AdapterError("there is no room to keep this") from error
                 if not busy(error):
-                    raise AdapterError("the storage cannot be used") from error
+                    raise _failed(error) from error
                 if time.monotonic() >= ends:
                     raise AdapterError("the storage is in use; try again") from error
             except (BackendError, OSError) as error:
@@ -192,12 +218,12 @@ class Storage:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.02)
 
-    def _get(self, whose: tuple[str, str], key: bytes) -> tuple[int, bytes] | None:
-        with self._database.reading() as connection:
-            found: tuple[int, bytes] | None = connection.execute(
-                "SELECT form, value FROM items WHERE plugin=? AND owner=? AND key=?", (*whose, key)
-            ).fetchone()
-        return found
+    def _value(self, whose: tuple[str, str], key: bytes, context: CallContext) -> Any:
+        found = self._database.read("SELECT form, value FROM items WHERE plugin=? AND owner=? AND key=?", (*whose, key))
+        if found is None:
+            return None
+        context.bytes_in = len(found[1])
+        return _decoded(*found)
 
     def _put(self, whose: tuple[str, str], key: bytes, form: int, value: bytes, quota: int) -> None:
         with self._database.writing() as connection:
@@ -205,7 +231,7 @@ class Storage:
             after = len(key) + len(value) + KEY_OVERHEAD
             used = _used(connection, whose) - before + after
             if used > quota and after > before:
-                raise QuotaExceeded(f"no more than {in_units(quota)} bytes may be kept; delete some keys")
+                raise QuotaExceeded(f"no more than {in_words(quota)} may be kept; delete some keys")
             connection.execute("INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?)", (*whose, key, form, value))
             connection.execute("INSERT OR REPLACE INTO used VALUES (?, ?, ?)", (*whose, used))
 
@@ -230,6 +256,10 @@ class Storage:
             ).fetchall()
         keys = [bytes(key).decode() for (key,) in rows[:_MOST_KEYS]]
         return {"keys": keys, "more": len(rows) > _MOST_KEYS}
+
+
+def _failed(error: sqlite3.Error) -> AdapterError:
+    return AdapterError("there is no room to keep this" if full(error) else "the storage cannot be used")
 
 
 def _size(connection: sqlite3.Connection, whose: tuple[str, str], key: bytes) -> int:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _AGO = re.compile(r"([0-9]{1,9})([smhd])")
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+#: What a line may end behind.
+_PARTS = re.compile(r"[^\s/?&=,;:]*(?:[/?&=,;:]+\s*|\s+)|[^\s/?&=,;:]+")
+#: Columns of the numbers, the times, and between two columns; and from how many on there is room for all of them.
+_NUMBER, _CLOCK, _GAP, _ROOMY = 6, 8, 2, 100
 #: Damages that are shown one by one.
 _SHOWN = 50
 
@@ -42,14 +47,18 @@ def show(*, plugin: str | None, owner: str | None, since: str | None, count: int
         found = reading.last(path, query, count=count or 100)
     # Asked for before anything is shown, so that nothing between the two is left out.
     newest = max((record.seq for record in reading.last(path, count=1)), default=-1)
-    shown = _print(found, as_json=as_json)
+    rows = _Rows(as_json=as_json)
+    last = rows.show(found)
     if not follow:
         if not os.path.lexists(path):
             err("nothing has been recorded yet")
+        elif last < 0 and not as_json:
+            asked = {"plugin": plugin, "owner": owner, "since": since}
+            words = ", ".join(f"{name} {one_line(value, 80)}" for name, value in asked.items() if value is not None)
+            err(f"there is no record of {words}" if words else "there is no record")
         return exits.OK
-    newest = max(newest, *(record.seq for record in shown[-1:])) if shown else newest
-    for record in reading.follow(path, query, after=newest):
-        _print([record], as_json=as_json, head=False)
+    for record in reading.follow(path, query, after=max(newest, last)):
+        rows.show([record])
     return exits.OK
 
 
@@ -114,43 +123,82 @@ def _plain(value: msgspec.Struct) -> dict[str, Any]:
     return plain
 
 
-def _print(records: Iterable[AuditRecord], *, as_json: bool, head: bool = True) -> list[AuditRecord]:
-    """Print records; those that were printed, the last one at least."""
-    if as_json:
-        line = JsonLines(sys.stdout)
-        latest: list[AuditRecord] = []
+class _Rows:
+    """
+    Shows records: those that come later stand below those before, in columns of the same widths.
+
+    The day and the zone of the times have a line of their own, where they change.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._line = JsonLines(sys.stdout) if as_json else None
+        self._console = stdout_console()
+        self._day = ""
+        self._head = True
+        wide = self._console.width
+        whose = 14 if wide < 80 else 20 if wide < 100 else 26
+        rest = max(wide - _NUMBER - _CLOCK - whose - 3 * _GAP, 8)
+        came = (rest - _GAP) * 3 // 8
+        #: Where there is little room, what came of it stands behind what was done.
+        self._widths = (whose, rest) if wide < _ROOMY else (whose, rest - _GAP - came, came)
+
+    def show(self, records: Iterable[AuditRecord]) -> int:
+        """Show them; the number of the last one, or -1."""
+        number, made, day = -1, None, ""
         for record in records:
-            line(record)
-            latest = [record]
-        return latest
-    rows = list(records)
-    if rows:
-        made = _table(head=head)
-        for record in rows:
-            made.add_row(str(record.seq), _time(record.at), _who(record), _what(record), _came(record))
-        stdout_console().print(made)
-    return rows
+            number = record.seq
+            if self._line is not None:
+                self._line(record)
+                continue
+            found, clock = _when(record.at)
+            if made is None or found != self._day:
+                self._print(made, day)
+                made, day, self._day = self._table(), found if found != self._day else "", found
+            what, came = _what(record), _came(record)
+            cells = [_who(record), what, came] if len(self._widths) > 2 else [_who(record), f"{what}: {came}"]
+            made.add_row(str(record.seq), clock, *map(_folded, cells, self._widths))
+        self._print(made, day)
+        return number
+
+    def _print(self, made: Any, day: str) -> None:
+        if made is not None:
+            if day:
+                self._console.print(day)
+            self._console.print(made)
+
+    def _table(self) -> Any:
+        from rich import box
+        from rich.table import Table
+
+        head, self._head = self._head, False
+        # The box has a column of its own between two.
+        padding = (0, _GAP - 1, 0, 0)
+        made = Table(box=box.SIMPLE_HEAD, show_header=head, show_edge=False, pad_edge=False, padding=padding)
+        names = ("for", "what", "came of it") if len(self._widths) > 2 else ("for", "what, and what came of it")
+        for name, width in (("record", _NUMBER), ("time", _CLOCK), *zip(names, self._widths, strict=True)):
+            made.add_column(name, width=width, overflow="fold")
+        return made
 
 
-def _table(*, head: bool) -> Any:
-    from rich import box
-    from rich.table import Table
+def _folded(text: str, width: int) -> str:
+    """A text whose lines end between words, else behind a mark, and within a word only where that is too long."""
+    from rich.cells import cell_len
 
-    made = Table(box=box.SIMPLE_HEAD if head else None, show_header=head, pad_edge=False, padding=(0, 2, 0, 0))
-    # Widths are fixed, so that lines which come later stand below those before; what is long takes several lines.
-    for name, width in (("record", 7), ("time", 14), ("for", 14)):
-        made.add_column(name, width=width, overflow="fold")
-    made.add_column("what", ratio=3, overflow="fold")
-    made.add_column("came of it", ratio=2, overflow="fold")
-    made.expand = True
-    return made
+    lines = [""]
+    for part in _PARTS.findall(text):
+        if lines[-1] and cell_len(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _time(at: float) -> str:
+def _when(at: float) -> tuple[str, str]:
+    """The day with its zone, and the time of day."""
     try:
-        return time.strftime("%m-%d %H:%M:%S", time.localtime(at))
+        moment = datetime.datetime.fromtimestamp(at, datetime.UTC).astimezone()
+        return f"{moment:%Y-%m-%d}, times in UTC{moment.isoformat()[-6:]}", f"{moment:%H:%M:%S}"
     except (ValueError, OverflowError, OSError, TypeError):
-        return one_line(str(at), 14)
+        return f"no time: {one_line(str(at), 20)}", ""
 
 
 def _who(record: AuditRecord) -> str:
@@ -159,7 +207,9 @@ def _who(record: AuditRecord) -> str:
 
 def _what(record: AuditRecord) -> str:
     name = ".".join(one_line(part, 60) for part in (record.capability, record.op) if part)
-    return f"{name} {one_line(record.target)}".rstrip()
+    # Of a digest as much as tells it from others; --json has it whole.
+    target = _DIGEST.sub(r"\1...", record.target)
+    return f"{name} {one_line(target)}".rstrip()
 
 
 def _came(record: AuditRecord) -> str:
@@ -172,4 +222,6 @@ def _came(record: AuditRecord) -> str:
         return f"of {record.intent}: {code or 'done'}, {record.micros} µs"
     if record.decision == "refused":
         return f"refused: {code}"
+    if record.phase == "event":
+        return code or "recorded"
     return " ".join(filter(None, (one_line(record.phase, 20), code)))

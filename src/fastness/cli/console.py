@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fastness.errors import FastnessError
     from fastness.runs import Denial, RunResult
 
+#: Columns of what is written to a file or a pipe, unless COLUMNS says otherwise.
+_WIDTH = 100
 #: What to do about an outcome, by its name.
 _HINTS = {
     "timeout": "Raise it with --timeout SECONDS.",
@@ -61,20 +63,47 @@ def nobody_reads(stream: IO[str]) -> None:
     os.close(null)
 
 
+def _columns(stream: TextIO) -> int | None:
+    """The width of what is written to a stream; None is that of its terminal, or what COLUMNS says."""
+    said = os.environ.get("COLUMNS", "")
+    return None if stream.isatty() or (said.isdecimal() and int(said) > 0) else _WIDTH
+
+
 def stderr_console() -> Console:
-    """A console on standard error, 120 columns wide where that is no terminal.  Text is never read as markup."""
+    """A console on standard error.  Text is never read as markup."""
     from fastness.cli.terminal import Terminal
 
-    width = None if sys.stderr.isatty() else 120
+    width = _columns(sys.stderr)
     return Terminal(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
 def stdout_console() -> Console:
-    """A console on standard output; 120 columns wide where that is no terminal."""
+    """A console on standard output."""
     from fastness.cli.terminal import Terminal
 
-    width = None if sys.stdout.isatty() else 120
-    return Terminal(markup=False, highlight=False, emoji=False, width=width)
+    return Terminal(markup=False, highlight=False, emoji=False, width=_columns(sys.stdout))
+
+
+def asked(question: str) -> bool | None:
+    """
+    Whether somebody at a terminal says yes: y or yes, and anything else is a no.  None is the end of input, or Ctrl-C.
+
+    The question goes to standard error, wrapped to its width.
+    """
+    from rich.text import Text
+
+    console = stderr_console()
+    lines = [line.plain.rstrip() for line in Text(f"{question} [y/N]:").wrap(console, max(console.width - 6, 20))]
+    try:
+        _write(sys.stderr, visible("\n".join(lines)) + " ")
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        answer = ""
+    if not answer:
+        # The question's own line goes on.
+        _write(sys.stderr, "\n")
+        return None
+    return answer.strip().lower() in ("y", "yes")
 
 
 def table(*columns: str, title: str | None = None, wrap: tuple[str, ...] = ()) -> Any:
@@ -82,7 +111,7 @@ def table(*columns: str, title: str | None = None, wrap: tuple[str, ...] = ()) -
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, expand=False)
+    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
     for column in columns:
         made.add_column(column, overflow="fold", no_wrap=column not in wrap and len(wrap) > 0)
     return made
@@ -102,8 +131,9 @@ def denial_table(denials: tuple[Denial, ...], dropped: int = 0) -> Any:
     made = table("operation", "target", "why", "by", "times", wrap=("target",))
     for row in denials:
         by = "guest (claimed)" if row.claimed else row.layer
+        operation = f"{row.capability}.{row.operation}" if row.layer == "broker" else row.operation
         made.add_row(
-            one_line(row.operation, 40),
+            one_line(operation, 40),
             one_line(row.target),
             row.code.value,
             one_line(by, 40),
@@ -114,8 +144,8 @@ def denial_table(denials: tuple[Denial, ...], dropped: int = 0) -> Any:
     return made
 
 
-def outcome_line(result: RunResult) -> str:
-    """How a run that was not ok ended, and what to do."""
+def outcome_line(result: RunResult, hint: str | None = None) -> str:
+    """How a run that was not ok ended, and what to do: ``hint``, else in options of ``fastness run`` and ``exec``."""
     kind = result.outcome.kind.value
     parts = [kind]
     if result.outcome.detail:
@@ -123,7 +153,8 @@ def outcome_line(result: RunResult) -> str:
     if result.outcome.signal is not None:
         parts.append(f"signal {result.outcome.signal}")
     text = ": ".join(parts)
-    hint = _hint(result)
+    if hint is None:
+        hint = _hint(result)
     return f"{text}.  {hint}" if hint else text
 
 

@@ -127,8 +127,10 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
     """Show what holds here.  Exit code 3 where the default tier does not."""
     from fastness.backends import registry
     from fastness.backends.local import VARIABLE, allowed
+    from fastness.plugins.phases import stuck
 
     swept = _sweep() if sweep else None
+    hung = stuck()
     default = registry.resolve(None, dict(os.environ))
     probes = probe_all()
     wanted = [tier.value for tier in registry.AUTO] if default == "auto" else [default]
@@ -140,6 +142,7 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
             "default": default,
             "default_holds": good,
             "unsandboxed_allowed": allowed(),
+            "stuck_plugins": msgspec.to_builtins(hung),
             "tiers": tiers,
         }
         if swept is not None:
@@ -162,6 +165,11 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
         console.print(f"without a backend in this version: {', '.join(absent)}")
     if swept is not None:
         console.print(f"swept: {', '.join(swept) or 'nothing was left behind'}")
+    for one in hung:
+        err(
+            f"plugin {one.plugin!r} is dead: its {one.phase} is past its time and goes on in thread {one.thread} of "
+            f"process {one.process}, where nothing can end it.  Fix: end that process, and give the plugin a real tier"
+        )
     if allowed():
         err(f"WARNING: {VARIABLE}=1 is set: tier='local' would run code WITHOUT any sandbox.  Unset it if in doubt")
     if not good:

@@ -20,6 +20,8 @@ USAGE = 2
 UNAVAILABLE = 3
 #: The guest met a limit.
 LIMIT = 4
+#: A plugin on trial tried what its policy does not list.
+DENIED = 5
 #: The machinery failed: this machine's fault or ours.
 BROKEN = 70
 #: Cancelled, or Ctrl-C.

@@ -10,6 +10,15 @@ from fastness.cli.doctor import PROMISES, in_lines, probe_table, probe_tier
 from fastness.errors import TierUnavailable
 from fastness.tier import LIMITS_OF, Tier
 
+#: For whom each tier is, of those that hold somewhere.
+CHOOSE = {
+    Tier.MEDIATED: "plugins of your own in your own process: a policy, time limits and an account of what they do",
+    Tier.WORKER: "code that you have read, kept apart for its faults alone",
+    Tier.CONFINED: "as isolated, on a machine that gives no namespaces",
+    Tier.ISOLATED: "plugins and code of strangers that need native packages, and any program",
+    Tier.WASM: "code of a model or of a stranger, and plugins in JavaScript",
+}
+
 
 def explain(name: str) -> int:
     """Explain the tier called ``name``.  Raises ``ConfigurationError``."""
@@ -25,6 +34,11 @@ def explain(name: str) -> int:
     else:
         console.print("It promises no isolation at all.")
     console.print(f"\nIt does not stop: {LIMITS_OF[tier]}.\n")
+    if tier in CHOOSE:
+        console.print(f"Choose it for: {CHOOSE[tier]}.\n")
+    if tier is Tier.MEDIATED:
+        console.print("Here: it needs nothing of a machine.  See fastness.sandbox_plugin and DefaultPluginHost.")
+        return exits.OK
     try:
         probe = probe_tier(tier)
     except TierUnavailable as error:

@@ -71,12 +71,13 @@ def plugin_list(as_json: bool) -> int:
 
 @plugin.command("show", context_settings=_CONTEXT)
 @click.argument("plugin", metavar="PLUGIN")
+@click.option("--owner", metavar="O", help="Only the grant of this owner.")
 @_json
-def plugin_show(plugin: str, as_json: bool) -> int:
+def plugin_show(plugin: str, owner: str | None, as_json: bool) -> int:
     """Show what a plugin asks for, its own reasons, what that means at worst, and what was granted."""
     from fastness.cli.plugin_list import show as body
 
-    return body(plugin, as_json=as_json)
+    return body(plugin, owner=owner, as_json=as_json)
 
 
 @plugin.command("grant", context_settings=_CONTEXT)
@@ -110,7 +111,8 @@ def plugin_revoke(**options: Any) -> int:
     """
     End the grant of an owner.
 
-    When this has returned, every call that begins afterwards is refused, in other processes too.
+    When this has returned, every call that begins afterwards is refused, in other processes too.  An owner that granted
+    nothing is a mistake: exit code 2.
     """
     from fastness.cli.plugin_grant import revoke as body
 
@@ -173,12 +175,18 @@ def plugin_quarantine(plugin: str, why: str, as_json: bool) -> int:
 
 @plugin.command("remove", context_settings=_CONTEXT)
 @click.argument("plugin", metavar="PLUGIN")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @_json
-def plugin_remove(plugin: str, as_json: bool) -> int:
-    """End a plugin and every grant of it."""
+def plugin_remove(plugin: str, yes: bool, as_json: bool) -> int:
+    """
+    End a plugin, every grant of it, and all that it kept in storage and in folders of its own.
+
+    At a terminal it asks first; elsewhere it needs --yes.  A plugin of the same id that is installed later inherits
+    nothing.
+    """
     from fastness.cli.plugin_state import remove as body
 
-    return body(plugin, as_json=as_json)
+    return body(plugin, yes=yes, as_json=as_json)
 
 
 @plugin.command("tier", context_settings=_CONTEXT)
@@ -193,3 +201,31 @@ def plugin_tier(plugin: str, name: str, trust: str | None, as_json: bool) -> int
     from fastness.cli.plugin_state import tier as body
 
     return body(plugin, name, trust=trust or "", as_json=as_json)
+
+
+@plugin.command("try", context_settings=_CONTEXT)
+@click.argument("path", metavar="FILE|DIR")
+@click.option("--allow-lookup", "lookups", multiple=True, metavar="P", help="Names that it may look up.")
+@click.option("--allow-provide", "provides", multiple=True, metavar="P", help="Names that it may provide.")
+@click.option("--allow-declare", "declares", multiple=True, metavar="P", help="Tags that it may declare.")
+@click.option("--lookup-value", "values", multiple=True, metavar="NAME=JSON", help="A value for it to look up.")
+@click.option("--tier", metavar="T", help="Where it runs.  [default: isolated, for JavaScript wasm]")
+@click.option("--timeout", type=float, metavar="S", help="Seconds for each phase; 0 for none.  [default: 10, 10, 5]")
+@click.option("--memory", metavar="SIZE", help="Memory that it may add, such as 64M.  [default: 128M]")
+@click.option("--allow-network", "network", is_flag=True, help="Let it send requests to public addresses.")
+@click.option("--read-root", metavar="DIR", help="The folder that it may read.  [default: the one that it is in]")
+@click.option("--learn", is_flag=True, help="Allow every name, and print the options that allow just those it used.")
+@_json
+def plugin_try(path: str, **options: Any) -> int:
+    """
+    Run a plugin's setup, start and stop in a guest, and show all that it asked of its host.
+
+    Nothing is installed, and what is not allowed here is denied.  P is a name in which * stands for any run of
+    characters and ? for one.
+
+    Exit codes: 0 it went well; 1 it failed or crashed; 2 usage, or no valid plugin; 3 the tier does not hold here;
+    4 a phase passed its time or another limit; 5 something was denied; 70 the machinery failed.
+    """
+    from fastness.cli.plugin_try import try_plugin as body
+
+    return body(path, **options)

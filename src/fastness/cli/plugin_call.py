@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import denial_table, detail, err, outcome_line, say, size, stderr_console
+from fastness.cli.console import denial_table, err, outcome_line, say, size, stderr_console
 from fastness.cli.output import Output
-from fastness.cli.plugin_host import command, grant_command, known_specs, plugin_host, standing
+from fastness.cli.plugin_hints import hints, limit_hint, tell, why_not
+from fastness.cli.plugin_host import plugin_host
 from fastness.cli.progress import BuildProgress
 from fastness.cli.visible import one_line, visible
-from fastness.errors import ConfigurationError, GrantError
+from fastness.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from fastness.capability import Spec
     from fastness.runs import RunResult
 
 #: Bytes of ``--args -``, from standard input.
 _ARGUMENTS_CAP = 16 << 20
+#: Characters of a value that stays on one line.
+_LINE = 100
 
 
 def call(
@@ -46,22 +48,25 @@ def call(
         def on_event(name: str, data: Any) -> None:
             if name in ("stdout", "stderr") and not as_json:
                 output.write(name, data)
+            elif name == "log" and not as_json:
+                # By write() as the output is, so that lines come in the order in which they were made.
+                line = f"{one_line(data['level'], 20)}: {one_line(data['text'], 4096)}\n"
+                output.write("stderr", line.encode())
             elif name == "progress":
                 building(data)
 
         try:
             result = host.invoke(plugin, method, given, owner=owner, timeout=timeout, on_event=on_event)
-        except GrantError:
-            # Which of several reasons it is shows in what is known of the plugin.
-            if host.show(plugin).known.state.value in ("awaiting_grant", "enabled"):
-                detail_of = command("grant", plugin, "--owner", owner, "--all")
-                err(f"{one_line(owner)} has not granted {plugin} anything; what it asks for: {command('show', plugin)}")
-                err(f"to grant all of it: {detail_of}")
-                return exits.USAGE
-            raise
+        except ConfigurationError as error:
+            lines = why_not(host, plugin, owner, error)
+            if not lines:
+                raise
+            tell(lines)
+            return exits.USAGE
         finally:
             output.close()
-        hints = [] if result.ok and not result.denials else _hints(host, plugin, owner, result)
+        lines = [] if result.ok and not result.denials else hints(host, plugin, owner, result)
+        most = None if result.ok else limit_hint(host.show(plugin), result, timeout)
     if as_json:
         say(result.to_json())
         return exits.of_outcome(result.outcome.kind)
@@ -69,16 +74,13 @@ def call(
         _print_value(result, raw=raw)
     if result.denials or result.usage.denials_dropped:
         stderr_console().print(denial_table(result.denials, result.usage.denials_dropped))
-    for words, line in hints:
-        err(words)
-        if line:
-            detail(line)
     if result.outcome.dropped_bytes:
         err(f"{size(result.outcome.dropped_bytes)} of output were shown and not kept in the result")
     if not result.sandboxed:
         err("this call was NOT sandboxed")
     if not result.ok:
-        err(outcome_line(result))
+        err(outcome_line(result, most))
+    tell(lines)
     return exits.of_outcome(result.outcome.kind)
 
 
@@ -117,43 +119,13 @@ def _print_value(result: RunResult, *, raw: bool) -> None:
     value = result.value
     if value is None:
         if result.value_repr is not None:
-            err(f"what it returned is no plain data: {one_line(result.value_repr)}")
+            err(f"what it returned is no plain data, or larger than 1 MiB: {one_line(result.value_repr, 100)}")
         return
     if not isinstance(value, str):
         import json
 
-        value = json.dumps(result.to_dict()["value"], indent=2)
+        plain = result.to_dict()["value"]
+        value = json.dumps(plain)
+        if len(value) > _LINE:
+            value = json.dumps(plain, indent=2)
     say(value if raw else visible(value))
-
-
-def _hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[str, str]]:
-    """For what was refused: the command that grants it, or that no grant can."""
-    known = known_specs()
-    shown = host.show(plugin)
-    grant = standing(shown.grants, owner, shown.known.digest)
-    missing = _missing(shown.manifest, grant, known)
-    refused = {row.capability for row in result.denials if not row.claimed}
-    if not result.ok:
-        # A capability that was not granted is absent, and whoever does not look for that fails there.
-        refused |= {kind for kind in missing if grant is None or grant.scope(kind) is None}
-    hints = []
-    wanted = [kind for kind in missing if kind in refused]
-    if wanted:
-        line = grant_command(shown.manifest, grant, owner, wanted, known)
-        hints.append((f"it asks for more of {', '.join(wanted)} than {one_line(owner)} granted; to grant it:", line))
-    kinds = [one.kind for one in shown.manifest.capabilities]
-    beyond = sorted(kind for kind in refused if kind in kinds and kind not in missing)
-    if beyond:
-        words = f"all that it asks of {', '.join(beyond)} is granted: what was refused is beyond that"
-        hints.append((f"{words}, and no grant gives it", ""))
-    return hints
-
-
-def _missing(manifest: Any, grant: Any, specs: Mapping[str, Spec]) -> list[str]:
-    """Kinds of which a plugin asks for more than a grant allows."""
-    found = []
-    for request in manifest.capabilities:
-        had = None if grant is None else grant.scope(request.kind)
-        if had is None or specs[request.kind].exceeds(request.scope, had):
-            found.append(request.kind)
-    return found

@@ -10,8 +10,9 @@ import msgspec
 
 from fastness.cli import exits
 from fastness.cli.console import detail, err
+from fastness.cli.plugin_hints import tell, tier_lines
 from fastness.cli.plugin_host import command, known_specs, plugin_host, standing, this_user, until, when
-from fastness.cli.plugin_screen import Screen, in_one_line, write_json
+from fastness.cli.plugin_screen import Screen, for_a_program, settings, write_json
 from fastness.cli.visible import one_line, spelled_out
 from fastness.errors import ConfigurationError
 
@@ -46,7 +47,8 @@ def grant(
         )
         if asks and not everything and not named:
             kinds = ", ".join(request.kind for request in shown.manifest.capabilities)
-            raise ConfigurationError("grant", None, f"--all, or --allow KIND; it asks for {kinds or 'names only'}")
+            err(f"say what is granted: --all, or --allow KIND; it asks for {kinds or 'names only'}")
+            return exits.USAGE
         before = standing(shown.grants, owner, shown.known.digest)
         if everything:
             made = host.grant(plugin, owner=owner, all=True, expires=ends, granted_by=this_user())
@@ -61,12 +63,14 @@ def grant(
                 expires=ends,
                 granted_by=this_user(),
             )
-        state = host.show(plugin).known.state.value
+        after = host.show(plugin)
+        state, unmet = after.known.state.value, tier_lines(after, host.ceiling)
     lost = [] if before is None else [_kind(scope) for scope in before.allowed if made.scope(_kind(scope)) is None]
     if as_json:
         write_json({"grant": msgspec.to_builtins(made), "state": state, "no_longer": lost})
         return exits.OK
     grant_screen(Screen(), shown.manifest, made, state)
+    tell(unmet)
     if lost:
         err(f"this takes the place of the grant before it: no longer granted: {', '.join(lost)}")
     return exits.OK
@@ -99,8 +103,10 @@ def _scope(text: str, manifest: Manifest, specs: Any) -> Scope | str:
 
 def grant_screen(screen: Screen, manifest: Manifest, made: Grant, state: str) -> None:
     """What a new grant allows, and what of the plugin's wishes it does not."""
-    screen.line(f"{manifest.id} {manifest.version} may do this for {spelled_out(made.owner)}", "bold")
+    screen.line(f"{manifest.id} {manifest.version} may do this for the owner {spelled_out(made.owner)}", "bold")
     screen.rows(granted_rows(made) or [("", "compute, and nothing else", "")])
+    if loaded := for_a_program(manifest):
+        screen.line(loaded)
     left = [one.kind for one in manifest.capabilities if made.scope(one.kind) is None]
     if left:
         screen.line(f"Asked for and not granted: {', '.join(left)}")
@@ -115,10 +121,10 @@ def grant_screen(screen: Screen, manifest: Manifest, made: Grant, state: str) ->
 
 def granted_rows(made: Grant) -> list[tuple[str, str, str]]:
     """Rows of what a grant allows."""
-    rows = []
-    for scope in made.allowed:
-        kind = _kind(scope)
-        rows.append((kind, in_one_line(scope), ""))
+    rows = [
+        (_kind(scope), "; ".join(f"{name} {value}" for name, value in settings(scope)) or "yes", "")
+        for scope in made.allowed
+    ]
     for field in ("provides", "lookups", "declares"):
         patterns = getattr(made, field)
         if patterns:
@@ -133,11 +139,13 @@ def revoke(plugin: str, *, owner: str, everyone: bool, as_json: bool) -> int:
     with plugin_host() as host:
         ended = host.revoke(plugin, owner=None if everyone else owner)
         owners = [one.owner for one in host.show(plugin).grants]
+    # An owner that granted nothing may be a slip of whoever means another one.
+    code = exits.OK if ended.ended or everyone else exits.USAGE
     if as_json:
         running = [msgspec.to_builtins(one) for one in ended.in_flight]
         write_json({"ended": ended.ended, "in_flight": running, "still_granted_to": owners})
-        return exits.OK
-    whose = "everybody" if everyone else one_line(owner)
+        return code
+    whose = "everybody" if everyone else f"the owner {one_line(owner)}"
     if ended.ended:
         Screen().line(f"{plugin}: {ended.ended} grant{'s' if ended.ended != 1 else ''} of {whose} ended")
     else:
@@ -148,4 +156,4 @@ def revoke(plugin: str, *, owner: str, everyone: bool, as_json: bool) -> int:
         err("calls that were under way, and that may have had their effect or have it still:")
     for one in ended.in_flight:
         detail(f"{one.capability}.{one.operation} {one_line(one.target)} for {one_line(one.owner)}, run {one.run}")
-    return exits.OK
+    return code

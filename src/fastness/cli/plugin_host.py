@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from fastness.manifest import Manifest
     from fastness.plugins.blocking import PluginHost
 
-__all__ = ["OWNER", "allow_words", "command", "grant_command", "known_specs", "plugin_host", "standing", "this_user"]
+__all__ = [
+    "OWNER",
+    "allow_words",
+    "command",
+    "grant_all",
+    "grant_command",
+    "known_specs",
+    "plugin_host",
+    "standing",
+    "this_user",
+]
 __all__ += ["until", "when"]
 
 #: The owner where no option names one.
@@ -73,6 +83,11 @@ def standing(grants: Iterable[Grant], owner: str, digest: str) -> Grant | None:
     return found
 
 
+def grant_all(plugin: str, owner: str) -> str:
+    """The command that grants an owner all that a plugin asks for."""
+    return command("grant", plugin, "--owner", owner, "--all")
+
+
 def grant_command(
     manifest: Manifest, grant: Grant | None, owner: str, kinds: Iterable[str], specs: Mapping[str, Spec]
 ) -> str:
@@ -84,17 +99,13 @@ def grant_command(
             wanted[request.kind] = None
         elif had is not None:
             wanted[request.kind] = had
-    names = {field: () if grant is None else getattr(grant, field) for field, _ in _LISTS}
     words = ["grant", manifest.id, "--owner", owner]
-    asked = {one.kind: None for one in manifest.capabilities}
-    if wanted == asked and all(set(names[field]) == set(getattr(manifest, field)) for field, _ in _LISTS):
-        words.append("--all")
-    else:
-        for kind, scope in wanted.items():
-            words += ["--allow", kind if scope is None else allow_words(kind, scope)]
-        for field, option in _LISTS:
-            for pattern in names[field]:
-                words += [option, pattern]
+    # Each kind by its name, and never all: whoever copies it sees what it adds.
+    for kind, scope in wanted.items():
+        words += ["--allow", kind if scope is None else allow_words(kind, scope)]
+    for field, option in _LISTS:
+        for pattern in () if grant is None else getattr(grant, field):
+            words += [option, pattern]
     if grant is not None and grant.expires is not None:
         words += ["--expires", when(grant.expires)]
     return command(*words)

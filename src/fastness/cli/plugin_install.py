@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import err
+from fastness.cli.console import asked
 from fastness.cli.plugin_check import refuse
 from fastness.cli.plugin_grant import grant_screen
-from fastness.cli.plugin_host import grant_command, known_specs, plugin_host, this_user
-from fastness.cli.plugin_list import described, facts_of
-from fastness.cli.plugin_screen import Screen, asks_screen, manifest_screen, write_json
+from fastness.cli.plugin_host import grant_all, known_specs, plugin_host, standing, this_user
+from fastness.cli.plugin_list import all_words, described, wants_screen
+from fastness.cli.plugin_screen import Screen, write_json
 from fastness.cli.visible import spelled_out
 from fastness.errors import ConfigurationError, ManifestError
 
 if TYPE_CHECKING:
     from fastness.grant import Grant
     from fastness.plugins.blocking import PluginHost
+    from fastness.plugins.states import Known
 
 
 def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_json: bool) -> int:
     """Copy a plugin, show what it asks for, and ask whether to grant it."""
     known = known_specs()
     with plugin_host() as host:
+        before = {one.id: one for one in host.plugins()}
         try:
             plugin = host.install(path, source=source, upgrade=upgrade).known.id
         except ManifestError as error:
@@ -39,35 +41,40 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
                 ) from None
             raise
         shown = host.show(plugin)
-        stands = any(one.package_digest == shown.known.digest for one in shown.grants)
-        kinds = [one.kind for one in shown.manifest.capabilities]
-        wanted = grant_command(shown.manifest, None, owner, kinds, known)
+        stands = standing(shown.grants, owner, shown.known.digest) is not None
+        wanted = grant_all(plugin, owner)
+        replaced = before.get(plugin) if upgrade else None
         if as_json:
             made = _give(host, plugin, owner) if yes else None
             told = described(host.show(plugin) if yes else shown, known)
             given = None if made is None else msgspec.to_builtins(made)
-            write_json({"ok": True, "problems": [], **told, "granted": given, "grant_command": wanted})
+            old = None if replaced is None else {"version": replaced.version, "digest": replaced.digest}
+            write_json({"ok": True, "problems": [], **told, "granted": given, "grant_command": wanted, "replaced": old})
             return exits.OK
         screen = Screen()
-        manifest_screen(screen, shown.manifest, facts_of(shown))
-        asks_screen(screen, shown.manifest, known, refused=[one.kind for one in shown.wants if not one.permitted])
+        if replaced is not None:
+            screen.line(*place_words(replaced, shown.known))
+            screen.line()
+        wants_screen(screen, shown, known, host.ceiling, owner)
         screen.line()
         for whose, new in shown.new.items():
             if new:
-                screen.line(f"New since {spelled_out(whose)} granted it", "bold")
+                screen.line(f"More than the owner {spelled_out(whose)} granted before", "bold")
             for words in new:
                 screen.line(f"+ {spelled_out(words)}", "yellow", indent=2)
             if new:
                 screen.line()
         if stands and not yes:
-            screen.line("It asks for nothing new: what was granted stands, for these files.")
+            whose = spelled_out(owner)
+            screen.line(f"It asks for nothing new: what the owner {whose} granted stands, for these files.")
             return exits.OK
-        agreed, code = (True, exits.OK) if yes else _ask(plugin, owner, bool(kinds))
+        what = all_words(shown, host.ceiling, known)
+        agreed, code = (True, exits.OK) if yes else _ask(plugin, owner, what if shown.asks else "")
         if agreed:
             made = _give(host, plugin, owner)
             grant_screen(screen, shown.manifest, made, host.show(plugin).known.state.value)
             return code
-        screen.line("Installed, and nothing is granted: it cannot be called. To grant all that it asks:")
+        screen.line(f"Installed, and nothing is granted: it cannot be called. To grant {what}:")
         screen.exact(f"  {wanted}")
         return code
 
@@ -77,16 +84,29 @@ def _give(host: PluginHost, plugin: str, owner: str) -> Grant:
     return made
 
 
-def _ask(plugin: str, owner: str, asks: bool) -> tuple[bool, int]:
+def place_words(old: Known, new: Known) -> tuple[str, str]:
+    """What an upgrade takes the place of, and how that is written: an older version may have faults of its own."""
+    if old.digest == new.digest:
+        return f"This is {old.version} as it is installed: its files are the same.", ""
+    if old.version == new.version:
+        return f"It takes the place of the same version, {old.version}, with other files.", "bold yellow"
+    if _order(new.version) < _order(old.version):
+        return f"It takes the place of {old.version}, which is newer: this goes back to an older one.", "bold yellow"
+    return f"It takes the place of {old.version}.", ""
+
+
+def _order(version: str) -> tuple[Any, ...]:
+    """What versions are ordered by: https://semver.org, section 11."""
+    numbers, _, early = version.partition("+")[0].partition("-")
+    parts = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in early.split("."))
+    return (*(int(part) for part in numbers.split(".")), not early, parts if early else ())
+
+
+def _ask(plugin: str, owner: str, what: str) -> tuple[bool, int]:
     """Whether somebody at a terminal agrees; nobody there is a no."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False, exits.OK
-    import click
-
-    what = "all of this" if asks else "to be called, and nothing else,"
-    try:
-        agreed: Any = click.confirm(f"Grant {plugin} {what} for {spelled_out(owner)}?", default=False, err=True)
-    except click.Abort:
-        err("")
-        return False, exits.CANCELLED
-    return bool(agreed), exits.OK
+    words = what.replace("all that it asks", "all of this") or "to be called, and nothing else"
+    words += "," if "," in words else ""
+    agreed = asked(f"Grant {plugin} {words} for the owner {spelled_out(owner)}?")
+    return bool(agreed), exits.CANCELLED if agreed is None else exits.OK

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,12 +18,17 @@ from fastness.cli.console import size
 from fastness.cli.visible import spelled_out
 
 if TYPE_CHECKING:
-    from fastness.capability import Scope, Spec
+    from fastness.capability import Spec
+    from fastness.grant import Ceiling
+    from fastness.limits import Limits
     from fastness.manifest import Manifest
+    from fastness.plugins.shown import Shown
+    from fastness.plugins.states import State
 
-#: Columns of the names on the left, and the most that a line of the screen takes.
+#: Columns of the names on the left, and the most that a line of words takes.
 _LEFT = 12
 _WIDTH = 100
+_NONE: Mapping[str, str] = MappingProxyType({})
 _NAMES = (
     ("provides", "names that it registers for other plugins of its host"),
     ("lookups", "names that it reads of what those register"),
@@ -99,9 +105,21 @@ def manifest_screen(screen: Screen, manifest: Manifest, facts: Iterable[tuple[st
 
 
 def asks_screen(
-    screen: Screen, manifest: Manifest, specs: Mapping[str, Spec], *, refused: Collection[str] = ()
+    screen: Screen,
+    manifest: Manifest,
+    specs: Mapping[str, Spec],
+    *,
+    operator: Mapping[str, str] = _NONE,
+    lacking: Collection[str] = ("host",),
+    limits: Limits | None = None,
+    folder: str = "",
 ) -> None:
-    """Everything that a plugin asks for; ``refused`` are kinds that the operator permits to nobody."""
+    """
+    Everything that a plugin asks for.
+
+    ``operator`` is what the operator says to a kind, ``lacking`` are kinds that nobody here does the work of,
+    ``limits`` what its runs get of those that it asks for, and ``folder`` the one that it sees by ``fs``.
+    """
     if not manifest.capabilities:
         screen.line("It asks for no capability: it can compute, and nothing else.")
     for number, request in enumerate(manifest.capabilities):
@@ -111,10 +129,14 @@ def asks_screen(
         rows = [(name, value, "") for name, value in settings(request.scope)]
         rows.append(("its reason", f'"{spelled_out(request.reason)}"', "cyan"))
         rows.append(("at worst", spelled_out(specs[request.kind].risk(request.scope)), "yellow"))
-        if request.kind in refused:
-            rows.append(("operator", "does not permit it: it stays absent whatever is granted", "bold red"))
+        if request.kind == "fs" and folder:
+            rows.append(("its folder", spelled_out(folder), ""))
+        if request.kind in operator:
+            rows.append(("operator", spelled_out(operator[request.kind]), "bold red"))
+        if request.kind in lacking:
+            rows.append(("here", f"absent whatever is granted: {of_a_program(request.kind)}", "bold red"))
         screen.rows(rows)
-    others = [("limits", ", ".join(f"{name} {value}" for name, value in settings(manifest.limits)), "")]
+    others = [("limits", ", ".join(_limits(manifest.limits, limits)), "")]
     for names, what in _NAMES:
         patterns = getattr(manifest, names)
         others.append((names, f"{', '.join(patterns)} ({what})" if patterns else "", ""))
@@ -123,6 +145,46 @@ def asks_screen(
         screen.line()
         screen.line("Beside that it wants", "bold")
         screen.rows(others)
+    if loaded := for_a_program(manifest):
+        screen.line()
+        screen.line(loaded)
+
+
+def for_a_program(manifest: Manifest) -> str:
+    """What of a plugin is for a program that loads it for long, and of no use to whoever calls its methods."""
+    what = "a program loads it, with fastness.IsolatedPlugin, and fastness plugin try tries it"
+    if manifest.runtime != "data" and not manifest.methods:
+        return f"It has no methods, so there is nothing to call: {what}."
+    names = [name for name, _ in _NAMES if getattr(manifest, name)]
+    return f"A method that is called has no {' and no '.join(names)}: those are for when {what}." if names else ""
+
+
+def _limits(asked: Limits, given: Limits | None) -> list[str]:
+    cut = {} if given is None else dict(settings(given))
+    found = []
+    for name, value in settings(asked):
+        less = given is not None and getattr(given, name) < getattr(asked, name)
+        found.append(f"{name} {value}" + (f" (cut to {cut.get(name, 'the default')})" if less else ""))
+    return found
+
+
+def operator_words(shown: Shown, ceiling: Ceiling, specs: Mapping[str, Spec]) -> dict[str, str]:
+    """What the operator says to kinds that a plugin asks for: those that are not permitted, or not all of it."""
+    found = {}
+    for want in shown.wants:
+        bound = ceiling.scope(want.kind)
+        if not want.permitted:
+            found[want.kind] = "does not permit it: it stays absent whatever is granted"
+        elif bound is not None and (more := specs[want.kind].exceeds(want.scope, bound)):
+            found[want.kind] = f"does not permit: {'; '.join(more)}"
+    return found
+
+
+def of_a_program(kind: str) -> str:
+    """Why something is not there on the command line: it is a program's to give."""
+    if kind == "host":
+        return "its functions are those of a program that runs the plugin, with fastness.PluginHost(functions=...)"
+    return "it is there only in a program that brings it, with fastness.PluginHost(adapters=...)"
 
 
 def code_of(manifest: Manifest, tier: str) -> tuple[str, str]:
@@ -146,12 +208,9 @@ def settings(scope: Any) -> list[tuple[str, str]]:
     return found
 
 
-def in_one_line(scope: Scope) -> str:
-    """A scope in a few words: its kind, and what is not as it is by default."""
-    from fastness.grant import kind_of
-
-    fields = "; ".join(f"{name} {value}" for name, value in settings(scope))
-    return f"{kind_of(scope)} ({fields})" if fields else kind_of(scope)
+def state_of(state: State) -> str:
+    """Where a plugin stands, in words."""
+    return {"awaiting_grant": "waiting for a grant"}.get(state.value, state.value)
 
 
 def _text(name: str, value: Any) -> str:

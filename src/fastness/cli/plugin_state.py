@@ -4,14 +4,15 @@ What an operator does with an installed plugin: ``enable``, ``disable``, ``quara
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from fastness.cli import exits
-from fastness.cli.console import say
+from fastness.cli.console import asked, err, say
 from fastness.cli.plugin_host import plugin_host
-from fastness.cli.plugin_screen import write_json
+from fastness.cli.plugin_screen import state_of, write_json
 from fastness.cli.visible import spelled_out
 
 if TYPE_CHECKING:
@@ -36,9 +37,21 @@ def quarantine(plugin: str, *, why: str, as_json: bool) -> int:
         return _told(host.quarantine(plugin, why), as_json=as_json)
 
 
-def remove(plugin: str, *, as_json: bool) -> int:
-    """End it, and every grant of it."""
+def remove(plugin: str, *, yes: bool, as_json: bool) -> int:
+    """End it, every grant of it, and what was kept for it; with ``yes``, or where somebody at a terminal says so."""
     with plugin_host() as host:
+        if not yes:
+            known = next((one for one in host.plugins() if one.id == plugin), None)
+            if known is None:
+                # It says so itself.
+                host.show(plugin)
+            if as_json or known is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+                err(f"nobody can be asked here whether {plugin} goes, with all that it kept: say so with --yes")
+                return exits.USAGE
+            agreed = asked(f"Remove {known.id} {known.version}, its grants, and all files and values that it kept?")
+            if not agreed:
+                say(f"{known.id} stays as it is")
+                return exits.CANCELLED if agreed is None else exits.OK
         return _told(host.remove(plugin), as_json=as_json)
 
 
@@ -60,5 +73,5 @@ def _told(known: Known, *, as_json: bool) -> int:
         write_json({"plugin": msgspec.to_builtins(known)})
     else:
         why = f": {spelled_out(known.why)}" if known.why else ""
-        say(f"{known.id} {known.version} is {known.state.value.replace('_', ' ')}{why}")
+        say(f"{known.id} {known.version} is {state_of(known.state)}{why}")
     return exits.OK

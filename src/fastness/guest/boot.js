@@ -21,6 +21,7 @@ const [MONOTONIC, REALTIME, TIMERS, DUE] = [0, 1, 2, 3];
 
 const { parse, stringify } = JSON;
 const { isError } = Error;
+const { getPrototypeOf } = Object;
 const wellFormed = uncurry(String.prototype.toWellFormed);
 const slice = uncurry(String.prototype.slice);
 const charCodeAt = uncurry(String.prototype.charCodeAt);
@@ -177,11 +178,14 @@ function done(result) {
   if (typeof value === "object" && typeof value.then === "function") return settle(value);
   const encoded = encode(value, VALUE_CAP);
   if (encoded !== null) return answer("ok", ',"value":' + encoded);
+  // A program may end with any value; a method was asked for one.  What a program's end is kept in has a prototype, in
+  // which user code may have put anything.
+  if (getPrototypeOf(result) === null && result.unfit) return fail(result.unfit(value));
   return answer("ok", ',"value_repr":' + stringify(cut(inspect(value), REPR_CAP)));
 }
 
 async function settle(value) {
-  return { value: await value };
+  return { __proto__: null, value: await value };
 }
 
 /** The payload for what user code threw; its text goes to standard error. */

@@ -24,7 +24,7 @@ import traceback
 import types
 
 # The encoder of values is a sibling file that the host puts in as a module of its own.
-from _fastness_encode import encode
+from _fastness_encode import encode, offending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ CLAIMS = 1001
 VALUE_CAP = 1 << 20
 REPR_CAP = 4096
 MESSAGE_CAP = 2000
+#: What is said of a method's result that is plain data and still cannot be sent.
+_LARGE = "result is more than 1 MiB as JSON, or has too many lists and dicts in it"
 CLAIMS_CAP = 64
 
 _write = os.write
@@ -217,17 +219,21 @@ def _compile(source: str, filename: str) -> tuple[object, object]:
         raise SyntaxError("the source is nested too deeply for the parser") from None
 
 
+#: Files of frames that tell a reader nothing about their own code: ours, and the importing of it.
+_OURS = ("<fastness", "<_fastness", "<frozen importlib")
+
+
 def _print_traceback(error: BaseException, source: str, filename: str) -> None:
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    steps = []
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_OURS):
+            steps.append(trace)
         trace = trace.tb_next
-    step = trace
-    while step is not None and step.tb_next is not None:
-        if step.tb_next.tb_frame.f_code.co_filename.startswith(("<fastness", "<_fastness")):
-            # Where a call to the host failed, its caller is what its author can read.
-            step.tb_next = None
-        step = step.tb_next
+    for step, after in zip(steps, [*steps[1:], None], strict=False):
+        step.tb_next = after
+    trace = steps[0] if steps else None
     text = "".join(traceback.format_exception(type(error), error.with_traceback(trace), trace))
     if isinstance(error, ModuleNotFoundError):
         # A guest has no site on purpose, and there is nothing for its author to add to the path.
@@ -317,6 +323,9 @@ def turn() -> None:
                 if last is not None:
                     value = eval(last, space)
             encoded, shown = _encode(value)
+            if shown is not None and instead is not None:
+                # A program may end with any value; a method was asked for one.
+                raise TypeError(offending({"result": value}, _LARGE))
             fields = {"kind": "ok"}
             if shown is not None:
                 fields["value_repr"] = shown

@@ -307,7 +307,14 @@ async function run() {
   if (!hasOwn(found, method) || typeof found[method] !== "function") {
     throw new Wrong("the module " + module + " exports no function " + method);
   }
-  return { value: await found[method](ctx, restore(plugin.arguments)) };
+  return { __proto__: null, unfit, value: await found[method](ctx, restore(plugin.arguments)) };
+}
+
+/** The error of a method whose result cannot be given to the host. */
+function unfit(value) {
+  const found = offending({ result: value });
+  if (found === null) return new Wrong("result is more than 1 MiB as JSON, or has too many lists and objects in it");
+  return new Wrong(found[0] + " is " + found[1] + ", which cannot be given to the host: only plain data can");
 }
 
 Object.assign(globalThis.__fastness, { abandon, answered, grant, run });

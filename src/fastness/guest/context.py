@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _REPLY, _FAULT = 0x04, 0x05
 _CALL, _DROP, _LOG = 0x43, 0x44, 0x45
 _ARGUMENTS_CAP = (4 << 20) - 4096
-_DEPTH = 200
 _IN_FLIGHT = 16
 _LEVELS = ("debug", "info", "warning", "error")
 #: Operations of this name stand on ctx itself.
@@ -64,7 +63,7 @@ class Calls:
         """Send a call; its number.  Raises TypeError that names the place of what is no plain data."""
         data = _fastness_encode.encode(arguments, _ARGUMENTS_CAP)
         if data is None:
-            raise TypeError(_offending(arguments))
+            raise TypeError(_fastness_encode.offending(arguments))
         self._make_room()
         with self._sending:
             self._last += 1
@@ -286,17 +285,9 @@ def enter(told: dict[str, Any], wire: Callable[[], Wire], space: dict[str, objec
 
 def run(context: Context, plugin: dict[str, Any]) -> object:
     """What a plugin's method returns.  Raises what it raises, and AttributeError where there is none."""
-    import os
-    import sys
+    from _fastness_sources import bring
 
-    # The plugin's own folder, which the guests of some kinds search anyway.  Bytecode that is kept there is a change of
-    # its files, and is of no use to another guest.
-    folder = os.getcwd()
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    sys.dont_write_bytecode = True
-    __import__(plugin["module"])
-    method = getattr(sys.modules[plugin["module"]], plugin["method"])
+    method = getattr(bring(plugin["module"], plugin.get("sources")), plugin["method"])
     value = method(context, **_restore(plugin["arguments"]))
     if not hasattr(value, "__await__"):
         return value
@@ -374,34 +365,3 @@ def _restore(tree: object) -> object:
     if kind == "str":
         return base64.b64decode(body[0]).decode("utf-8", "surrogatepass")
     return {_restore(key): _restore(item) for key, item in zip(body[::2], body[1::2], strict=True)}
-
-
-def _offending(arguments: dict[str, object]) -> str:
-    found = _find(arguments, "", 0)
-    if found is None:
-        return "the arguments are too large, or nested too deep"
-    path, kind = found
-    return f"{path.lstrip('.')} is {kind}, which cannot be given to the host: only plain data can"
-
-
-def _find(value: Any, path: str, depth: int) -> tuple[str, str] | None:
-    kind = type(value)
-    if value is None or kind in (bool, int, float, str, bytes):
-        return None
-    if depth >= _DEPTH:
-        return path, "nested too deep"
-    if kind in (list, tuple):
-        for index, item in enumerate(value):
-            found = _find(item, f"{path}[{index}]", depth + 1)
-            if found:
-                return found
-        return None
-    if kind is dict:
-        for key, item in value.items():
-            if type(key) is not str:
-                return path, f"a dict with a key of type {type(key).__name__}"
-            found = _find(item, f"{path}.{key}", depth + 1)
-            if found:
-                return found
-        return None
-    return path, f"of type {kind.__name__}"

@@ -125,3 +125,35 @@ def _base64(data: bytes) -> str:
     import binascii
 
     return binascii.b2a_base64(data, newline=False).decode()
+
+
+def offending(arguments: dict[str, object], large: str = "the arguments are too large, or nested too deep") -> str:
+    """Why arguments cannot be encoded, with the place of what it is; ``large`` where there is none."""
+    found = _find(arguments, "", 0)
+    if found is None:
+        return large
+    path, kind = found
+    return f"{path.lstrip('.')} is {kind}, which cannot be given to the host: only plain data can"
+
+
+def _find(value: Any, path: str, depth: int) -> tuple[str, str] | None:
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str, bytes):
+        return None
+    if depth >= _DEPTH:
+        return path, "nested too deep"
+    if kind in (list, tuple):
+        for index, item in enumerate(value):
+            found = _find(item, f"{path}[{index}]", depth + 1)
+            if found:
+                return found
+        return None
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                return path, f"a dict with a key of type {type(key).__name__}"
+            found = _find(item, f"{path}.{key}", depth + 1)
+            if found:
+                return found
+        return None
+    return path, f"of type {kind.__name__}"

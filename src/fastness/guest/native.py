@@ -8,7 +8,10 @@ code runs, and the host trusts no byte that it writes.
 
 from __future__ import annotations
 
+import _random
+import _thread
 import array
+import functools
 import gc
 import io
 import json
@@ -21,17 +24,33 @@ import threading
 
 import _fastness as boot
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _HEADER = struct.Struct(">BBHII")
+#: As json.loads, for a text with nothing around its value, which the host's are.
+_scan = json.JSONDecoder().scan_once
 _START, _INVOKE = 1, 2
 _REPLY, _FAULT = 4, 5
 _HELLO, _READY, _EVENT, _RESULT = 0x41, 0x42, 0x46, 0x48
 #: Bytes of an answer; the host refuses a larger one, and a refusal says less than a value that is left out.
 _ANSWER_CAP = (4 << 20) - 4096
 
+#: Bytes of the conversation that are taken in at once.
+_PIECE = 4096
+
+_OK: dict[str, object] = {"kind": "ok"}
+
 _talk: list[socket.socket] = []
+#: What of the conversation was taken in and not looked at yet.
+_left = [b""]
 _request = [b""]
 _answers: list[bytes] = []
 _folder = ["/work"]
+_settled = [""]
+#: What gives this guest random numbers of its own, where the interpreter has not done so at the fork.
+_generators: list[Callable[[], object]] = []
 _seeded: list[bool] = []
 _sending = threading.Lock()
 #: Frames that one thread has taken in for another: answers to calls, and whatever else the host says.
@@ -54,37 +73,42 @@ def _send(frames: bytes) -> None:
         _talk[0].sendall(frames)
 
 
-def _receive_exactly(size: int, parts: list[bytes], fds: list[int] | None = None) -> None:
-    while size > 0:
-        if fds is None:
-            data = _talk[0].recv(min(size, 1 << 20))
-        else:
-            data, rights, _, _ = _talk[0].recvmsg(size, 32, socket.MSG_CMSG_CLOEXEC)
-            for level, kind, content in rights:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                    fds.extend(array.array("i", content[: len(content) // 4 * 4]))
-        if not data:
-            # The host has no more use for this guest.
-            os._exit(0)
-        parts.append(data)
-        size -= len(data)
+def _read(size: int) -> bytes:
+    """What the host has sent, so many bytes of it at most; a descriptor that comes with it becomes standard input."""
+    data, rights, _, _ = _talk[0].recvmsg(size, 32, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in rights:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            for fd in array.array("i", content[: len(content) // 4 * 4]):
+                os.dup2(fd, 0)
+                os.close(fd)
+    if not data:
+        # The host has no more use for this guest.
+        os._exit(0)
+    return data
+
+
+def _take(size: int) -> bytes:
+    """The next bytes of the conversation, so many of them."""
+    data = _left[0]
+    if len(data) < size:
+        parts, missing = [data], size - len(data)
+        while missing > 0:
+            # What comes next is likely to be there too.  Once there are calls it stays there: whoever waits for an
+            # answer on the descriptor would not see what was taken in already.
+            wanted = missing if _called else max(missing, _PIECE)
+            parts.append(_read(min(wanted, 1 << 20)))
+            missing -= len(parts[-1])
+        data = b"".join(parts)
+    _left[0] = data[size:]
+    return data[:size]
 
 
 def _receive() -> tuple[int, dict[str, object], bytes]:
-    """The host's next frame; a descriptor that comes with it becomes standard input."""
-    parts: list[bytes] = []
-    fds: list[int] = []
-    _receive_exactly(_HEADER.size, parts, fds)
-    _, kind, _, head_size, blob_size = _HEADER.unpack(b"".join(parts))
-    body: list[bytes] = []
-    _receive_exactly(head_size, body)
-    head = json.loads(b"".join(body))
-    blob: list[bytes] = []
-    _receive_exactly(blob_size, blob)
-    for fd in fds:
-        os.dup2(fd, 0)
-        os.close(fd)
-    return kind, head, b"".join(blob)
+    """The host's next frame."""
+    _, kind, _, head_size, blob_size = _HEADER.unpack(_take(_HEADER.size))
+    head = _take(head_size)
+    # The first word has nothing in it that this guest needs to know.
+    return kind, {} if kind == _START else _scan(head.decode(), 0)[0], _take(blob_size)
 
 
 def _next(kinds: list[tuple[int, dict[str, object], bytes]]) -> tuple[int, dict[str, object], bytes]:
@@ -121,15 +145,17 @@ class _Wire:
 
 
 def _answer(fields: dict[str, object], value: bytes | None = None) -> None:
-    text = json.dumps(fields).encode()
+    # What most runs answer is written down already.
+    text = b'{"kind": "ok"}' if fields == _OK else json.dumps(fields).encode()
     if value is not None:
         text = text[:-1] + b', "value": ' + value + b"}"
     _answers.append(text[:_ANSWER_CAP])
 
 
 def _finish(space: dict[str, object]) -> None:
-    # As at the end of any Python program: threads that are no daemons are waited for first.
-    threading._shutdown()
+    # As at the end of any Python program: threads that are no daemons are waited for first, where there are any.
+    if _thread._count() or threading._threading_atexits:
+        threading._shutdown()
     _ends(space)
 
 
@@ -154,6 +180,36 @@ def prepare() -> None:
         boot._warm_matplotlib()
     _rehearse()
     boot.linecache.clearcache()
+
+
+def settle(talk: socket.socket, places: tuple[str, str] | None, *, reseeded: bool) -> None:
+    """
+    In the zygote, once it makes guests: their conversation, and their two folders where all have the same.
+
+    ``reseeded`` says that the interpreter itself sees to the generator of the random module at each fork.
+    """
+    _talk.append(talk)
+    if not reseeded:
+        # As random.seed() does, of which all else has been done by this.
+        random.seed()
+        _generators.append(functools.partial(_random.Random.seed, random._inst))
+    if "numpy.random" in sys.modules:
+        _generators.append(functools.partial(_reseed_numpy, None))
+    if places is not None:
+        live_in(*places)
+
+
+def live_in(folder: str, temporary: str) -> None:
+    """Let a guest have its two folders; in the zygote, before it forks, where each guest has others."""
+    if _settled[0] == folder:
+        return
+    if _settled[0] and _settled[0] in sys.path:
+        sys.path.remove(_settled[0])
+    _settled[0] = _folder[0] = folder
+    sys.path.insert(0, folder)
+    os.environ["HOME"] = folder
+    os.environ["TMPDIR"] = temporary
+    os.environ["MPLCONFIGDIR"] = temporary + "/matplotlib"
 
 
 def _rehearse() -> None:
@@ -186,26 +242,25 @@ def _reseed_numpy(seed: int | None) -> None:
         numpy.random.seed(None if seed is None else seed & 0xFFFFFFFF)
 
 
-def serve(
-    talk: int, folder: str, temporary: str, layers: dict[str, str], gaps: list[tuple[str, str]], ahead: bool
-) -> None:
-    """Take turns until the host is done.  Never returns."""
-    _talk.append(socket.socket(fileno=talk))
-    _folder[0] = folder
-    sys.path.insert(0, folder)
-    os.environ["HOME"] = folder
-    os.environ["TMPDIR"] = temporary
-    os.environ["MPLCONFIGDIR"] = temporary + "/matplotlib"
-    # The interpreter has reseeded its own generator at the fork.
-    _reseed_numpy(None)
+def greeting(layers: dict[str, str], gaps: list[tuple[str, str]]) -> bytes:
+    """The first words of a guest: that it is one, and what confines it."""
+    return _frame(_HELLO, {"protocol": 1, "guest": "python"}) + _frame(_READY, {"layers": layers, "gaps": gaps})
+
+
+def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool) -> None:
+    """Greet the host with ``said``, unless it was, and take turns until it is done.  Never returns."""
+    if not _talk:
+        _talk.append(socket.socket(fileno=talk))
+    live_in(folder, temporary)
+    for reseed in _generators:
+        reseed()
     if ahead:
         # One that is made ahead has the time to touch now what it will need then.
         _rehearse()
     gc.enable()
-    # The host's first word was there before this guest was.
-    _receive()
-    hello = _frame(_HELLO, {"protocol": 1, "guest": "python"})
-    _send(hello + _frame(_READY, {"layers": layers, "gaps": gaps}))
+    if said:
+        # The host's first word was there before this guest was, and takes no answer but this.
+        _send(said)
     try:
         while True:
             # A thread that waits for an answer may be the one that listens.
@@ -233,13 +288,13 @@ def _turn(head: dict[str, object], blob: bytes) -> None:
         # Once: a session draws on from one execute to the next.
         _seeded.append(True)
         _reseed(head["seed"])
-    text = json.dumps(asked).encode() if asked else b""
+    told = json.dumps(asked).encode() if asked else b""
     code = blob[: head.get("code_len", 0)]
     if head.get("context_len"):
         _called.append(True)
-        told = b'"context": ' + blob[-head["context_len"] :]
-        text = text[:-1] + b", " + told + b"}" if asked else b"{" + told + b"}"
-    _request[0] = len(text).to_bytes(4, "little") + text + code
+        context = b'"context": ' + blob[-head["context_len"] :]
+        told = told[:-1] + b", " + context + b"}" if asked else b"{" + context + b"}"
+    _request[0] = len(told).to_bytes(4, "little") + told + code
     try:
         boot.turn()
     except BaseException as error:  # noqa: BLE001  # user code broke the boot code: no answer is an answer
@@ -248,5 +303,6 @@ def _turn(head: dict[str, object], blob: bytes) -> None:
     payload = _answers.pop() if _answers else b""
     _answers.clear()
     state = "kept" if session else "none"
-    result = {"id": head["id"], "ending": "returned", "payload_len": len(payload), "session_state": state}
-    _send(_frame(_RESULT, result, payload))
+    text = f'{{"id": {head["id"]}, "ending": "returned", "payload_len": {len(payload)}, "session_state": "{state}"}}'
+    result = text.encode()
+    _send(_HEADER.pack(1, _RESULT, 0, len(result), len(payload)) + result + payload)

@@ -101,7 +101,7 @@ def _serve(config: dict[str, Any]) -> None:
     os.close(folder)
     layers = {"module_firewall": "audit hook"} if config["firewall"] else {}
     _serving.append(True)
-    native.serve(_TALK, work, temporary, layers, [], False)
+    native.serve(_TALK, work, temporary, native.greeting(layers, []), False)
 
 
 def _refuse(where: str, error: BaseException) -> None:

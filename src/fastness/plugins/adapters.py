@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import os
 import shutil
 import threading
@@ -20,6 +19,7 @@ from fastness.capabilities import registry
 from fastness.capability import Adapter, CallContext, Spec
 from fastness.config import Config
 from fastness.errors import ConfigurationError
+from fastness.manifest import Manifest
 from fastness.plugins.boxes import Boxes
 
 __all__ = ["Adapters", "owner_word"]
@@ -55,7 +55,7 @@ class Adapters(Mapping[str, Adapter]):
         self._given[KIND] = Functions(functions or {})
         more = {kind: one.spec for kind, one in self._given.items() if kind not in registry.BUILT_IN}
         self.specs: Mapping[str, Spec] = registry.specs(more)
-        self.boxes = Boxes()
+        self._boxes = Boxes()
         self._lock = threading.Lock()
         self._made: dict[str, Adapter] = {}
         self._folders: dict[tuple[str, str], str] = {}
@@ -75,6 +75,15 @@ class Adapters(Mapping[str, Adapter]):
 
     def __len__(self) -> int:
         return len({*registry.BUILT_IN, *self._given})
+
+    def lacking(self, manifest: Manifest) -> frozenset[str]:
+        """Kinds that a plugin asks for and that nobody here does the work of, or not of all that it names."""
+        functions: Any = self._given[KIND]
+        found = {one.kind for one in manifest.capabilities if one.kind not in set(self)}
+        asked: Any = manifest.scope(KIND)
+        if asked is not None and not set(asked.names) <= set(functions.names):
+            found.add(KIND)
+        return frozenset(found)
 
     def kinds(self) -> tuple[str, ...]:
         """Every kind that somebody does the work of."""
@@ -98,7 +107,7 @@ class Adapters(Mapping[str, Adapter]):
     def _process(self) -> Adapter:
         from fastness.capabilities.process import Process
 
-        return Process(self.boxes.run)
+        return Process(self._boxes.run)
 
     def _storage(self) -> Adapter:
         from fastness.capabilities.storage import Storage
@@ -113,19 +122,26 @@ class Adapters(Mapping[str, Adapter]):
             found = self._folders[whose] = home.folder("data", "files", context.plugin, owner_word(context.owner))
         return found
 
+    def check_process(self, tier: str) -> None:
+        """Prove that programs can run in this tier.  Raises TierUnavailable."""
+        if "process" not in self._given:
+            self._boxes.check(tier)
+
     # ends
 
     def forget(self, plugin: str) -> None:
-        """Delete what was kept for a plugin that is removed: another one of its name inherits nothing."""
-        for kind in self:
-            if kind in ("fs", KIND) and kind not in self._given:
-                continue
-            # One of another kind keeps what it keeps where only it knows.
-            forget = getattr(self._given.get(kind) or (self[kind] if kind == "storage" else None), "forget", None)
+        """
+        Delete what was kept for a plugin that is no more: another one of its name inherits nothing.
+
+        An adapter that keeps something has a coroutine ``forget(plugin)``; one of the caller's may have.
+        """
+        keeping = dict(self._given)
+        if "storage" not in keeping and os.path.lexists(home.place("data", "storage.db")):
+            keeping["storage"] = self["storage"]
+        for adapter in keeping.values():
+            forget = getattr(adapter, "forget", None)
             if forget is not None:
-                done = forget(plugin)
-                if inspect.isawaitable(done):
-                    portal.wait(_awaited(done), _CLOSE_S)
+                portal.wait(forget(plugin), _CLOSE_S)
         folder = home.place("data", "files", plugin)
         if os.path.lexists(folder):
             # Of links only the links go.
@@ -140,8 +156,4 @@ class Adapters(Mapping[str, Adapter]):
         for adapter in made:
             with contextlib.suppress(TimeoutError):
                 portal.wait(adapter.aclose(), _CLOSE_S)
-        self.boxes.close()
-
-
-async def _awaited(work: Any) -> Any:
-    return await work
+        self._boxes.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from fastness.capability import Scope
+from fastness.capability import Scope, Spec
 from fastness.grant import Ceiling, Grant
 from fastness.plugins.host import AsyncPluginHost
 from fastness.plugins.shown import Revocation, Shown
@@ -47,6 +47,11 @@ class PluginHost:
     def ceiling(self) -> Ceiling:
         """The most that plugins of this host may have."""
         return self._host().ceiling
+
+    @property
+    def specs(self) -> Mapping[str, Spec]:
+        """Every capability that plugins of this host may ask for, by kind."""
+        return self._host().specs
 
     def plugins(self) -> list[Known]:
         """All plugins, by id."""

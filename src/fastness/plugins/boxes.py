@@ -25,6 +25,8 @@ __all__ = ["Boxes"]
 
 _CLOSE_S = 20.0
 _PROBE_S = 120.0
+#: Seconds that a program which does nothing may take.
+_PROVED_S = 20.0
 #: What a program may leave and say; more could not be given to a guest in one answer.
 _LEFT_BYTES = 4 * MIB
 _OUTPUT_BYTES = 1 * MIB
@@ -80,10 +82,18 @@ class Boxes:
         """Prove that programs can run in this tier here, now and not at their first call.  Raises TierUnavailable."""
         if portal.inside():
             raise TierUnavailable(tier, reason="it cannot be proven from within the broker's own loop")
-        portal.wait(self._prove(tier), _PROBE_S)
+        try:
+            portal.wait(self._prove(tier), _PROBE_S)
+        except TimeoutError:
+            raise TierUnavailable(tier, reason=f"it was not proven within {_PROBE_S:g} s") from None
 
     async def _prove(self, tier: str) -> None:
         await self._ready().plan(tier, "command")
+        # A tier may hold and run no programs all the same, as where an ordinary user has no control groups.
+        request = requests.make(None, {"command": ["true"], "tenant": "process/proof", "timeout": _PROVED_S}, {})
+        result = await self._ready().run(msgspec.structs.replace(request, tier=tier))
+        if not result.ok:
+            raise TierUnavailable(tier, reason=f"a program that does nothing ended as {result.outcome.kind.value}")
 
     def close(self) -> None:
         """End every box.  Idempotent."""

@@ -8,12 +8,13 @@ be written must not keep a plugin alive.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from functools import partial
 
 from fastness.audit import reading
 from fastness.audit.log import AuditLog
-from fastness.errors import BackendError
+from fastness.errors import BackendError, FastnessError
 from fastness.plugins.shown import InFlight
 from fastness.runner.trail import open_trail
 
@@ -26,23 +27,29 @@ _CAPABILITY = "plugin"
 class Events:
     """Rows about plugins in the trail of this home.  Methods raise BackendError where nothing can be recorded."""
 
+    def __init__(self) -> None:
+        self._trail: AuditLog | None = None
+
     @property
     def trail(self) -> AuditLog:
-        """The trail, which is opened at its first record."""
-        return open_trail()
+        """The trail; it is opened at its first record."""
+        if self._trail is None:
+            # Looking for it anew each time would look at every folder above it.
+            self._trail = open_trail()
+        return self._trail
 
     @contextlib.contextmanager
     def before(self, op: str, plugin: str, *, owner: str = "", target: str = "") -> Iterator[None]:
-        """Recorded before the block, which gives power; and once more, as failed, where the block raises."""
-        event = partial(
-            self.trail.event, op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, target=target, sync=True
-        )
-        event()
+        """Recorded before the block, which gives power; and once more, as failed, and why, where the block raises."""
+        event = partial(self.trail.event, op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, sync=True)
+        event(target=target)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            # What the error of a stranger's class says is not looked at.
+            why = str(error) if isinstance(error, FastnessError) else type(error).__name__
             with contextlib.suppress(BackendError):
-                event(code="failed")
+                event(code="failed", target=why)
             raise
 
     def after(self, op: str, plugin: str, *, owner: str = "", target: str = "") -> None:
@@ -52,6 +59,19 @@ class Events:
     def invoked(self, plugin: str, owner: str, method: str, run: str) -> None:
         """A method is about to be called, in the run of this id."""
         self.trail.event(op="invoke", capability=_CAPABILITY, plugin=plugin, owner=owner, target=method, run=run)
+
+    def ended(self, plugin: str, owner: str, method: str, run: str, how: str) -> None:
+        """
+        How the call of a method ended, in a word: that of its outcome, or ``failed`` where it came to none.
+
+        It has happened: where it cannot be recorded, a warning says so.
+        """
+        try:
+            self.trail.event(
+                op="end", capability=_CAPABILITY, plugin=plugin, owner=owner, target=method, run=run, code=how
+            )
+        except BackendError as error:
+            logging.getLogger("fastness").warning("the end of a call of %s was not recorded: %s", plugin, error)
 
     def refused(self, op: str, plugin: str, owner: str, target: str, code: str, *, run: str = "") -> None:
         """Something was not let through, or should not have been tried.  What is refused is refused without it too."""

@@ -27,13 +27,15 @@ from fastness._wasi import home
 from fastness.errors import BackendError, ConfigurationError, PackageChanged
 from fastness.plugins.package import MANIFEST_NAME, Package, digest_of, read_folder
 
-__all__ = ["Installed", "install", "open_installed", "prune", "remove", "sweep"]
+__all__ = ["Installed", "arriving", "install", "open_installed", "prune", "remove", "sweep"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NEW = ".new-"
 _GONE = ".gone-"
 _LISTING_MAX = 32 << 20
-_YOUNG_S = 3600.0
+#: Seconds for which removing what no plugin is waits for installs that go on.
+_PATIENCE_S = 2.0
+_STEP_S = 0.01
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _FIX = "free space on the device, or set FASTNESS_HOME to a folder on another"
 
@@ -266,21 +268,52 @@ def remove(digest: str) -> None:
     _delete(gone)
 
 
-def prune(keep: Collection[str]) -> list[str]:
+@contextlib.contextmanager
+def arriving() -> Iterator[None]:
     """
-    Remove packages that are not in ``keep`` and return their digests.
+    From the writing of a package until it is noted whose it is: nothing is pruned meanwhile, in any process.
 
-    One that was written within the last hour stays: somebody may be about to say that it is installed.
+    Raises OSError where the folder of packages cannot be locked.
+    """
+    with _locked(fcntl.LOCK_SH):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(how: int) -> Iterator[None]:
+    """The folder of packages, locked (``flock(2)``); the end of a process unlocks it.  Raises BlockingIOError."""
+    descriptor = os.open(home.folder("data", "plugins"), _FOLDER | os.O_CLOEXEC)
+    try:
+        ends = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(descriptor, how | (fcntl.LOCK_NB if how == fcntl.LOCK_EX else 0))
+                break
+            except BlockingIOError:
+                if time.monotonic() >= ends:
+                    raise
+                time.sleep(_STEP_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def prune(keep: Callable[[], Collection[str]]) -> list[str]:
+    """
+    Remove packages that are not in what ``keep`` returns, and return their digests.
+
+    Where somebody goes on installing for seconds nothing is removed: the next time will do.
     """
     base = home.folder("data", "plugins")
     sweep()
     gone: list[str] = []
-    for name in sorted(os.listdir(base)):
-        if _DIGEST.fullmatch(name) and name not in keep:
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - os.stat(os.path.join(base, name)).st_ctime > _YOUNG_S:
-                    remove(name)
-                    gone.append(name)
+    with contextlib.suppress(BlockingIOError), _locked(fcntl.LOCK_EX):
+        # Asked only now: whoever wrote a package before has said whose it is.
+        kept = keep()
+        for name in sorted(os.listdir(base)):
+            if _DIGEST.fullmatch(name) and name not in kept:
+                remove(name)
+                gone.append(name)
     return gone
 
 

@@ -7,6 +7,8 @@ no capability, for a second.  What comes back is a claim of the plugin about its
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastness import manifest_text
@@ -16,7 +18,7 @@ __all__ = ["evaluate"]
 
 #: ``MANIFEST`` of the module, or ``manifest`` of what it exports by default.
 _CODE = """
-const found = await import("/work/plugin.mjs");
+const found = await import(%s);
 const manifest = found.MANIFEST ?? found.default?.manifest ?? found.manifest;
 manifest === undefined ? "" : JSON.stringify(manifest);
 """
@@ -24,9 +26,9 @@ _SECONDS = 2.0
 _MEMORY = 64 << 20
 
 
-def evaluate(name: str, source: bytes) -> dict[str, Any]:
+def evaluate(name: str, source: bytes, beside: Mapping[str, bytes] | None = None) -> dict[str, Any]:
     """
-    The manifest that a module exports.
+    The manifest that a module exports; ``beside`` are files that it may import, by their paths from the same folder.
 
     Raises ManifestError where it exports none, or did not get that far; TierUnavailable where ``wasm`` does not hold.
     """
@@ -37,9 +39,9 @@ def evaluate(name: str, source: bytes) -> dict[str, Any]:
     # A sandbox of its own: no guest that saw this module serves anybody else.
     with Sandbox(tier="wasm", tenant="manifest") as box:
         result = box.run(
-            _CODE,
+            _CODE % json.dumps(f"/work/{name if beside else 'plugin.mjs'}"),
             runtime="javascript",
-            files={"plugin.mjs": source},
+            files={**beside, name: source} if beside else {"plugin.mjs": source},
             limits={"wall_s": _SECONDS, "cpu_s": _SECONDS, "memory": _MEMORY, "output_bytes": 4096},
         )
     if not result.ok:

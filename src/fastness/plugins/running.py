@@ -7,6 +7,7 @@ package and the next run have none of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,13 +16,16 @@ import msgspec
 from fastness.errors import ConfigurationError, HostBug, ManifestError, meant
 from fastness.limits import Limits
 from fastness.manifest import Manifest
-from fastness.plugins.package import Package
+from fastness.plugins.package import MANIFEST_NAME, Package
 from fastness.policy import Policy
 from fastness.runs import PluginCall, RunRequest
 
 __all__ = ["check_arguments", "check_method", "check_timeout", "request_of"]
 
 _ARGUMENTS_MAX = 256
+#: Bytes of modules that go with a call; larger packages are staged as files.
+_TEXTS_MAX = 128 << 10
+_DECLARED = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]+", re.IGNORECASE)
 OnEvent = Callable[[str, Any], None]
 
 
@@ -65,11 +69,11 @@ def check_timeout(limits: Limits, timeout: object) -> Limits:
 
 
 def request_of(
+    method: str,
+    arguments: dict[str, Any],
     manifest: Manifest,
     package: Package,
     policy: Policy,
-    method: str,
-    arguments: dict[str, Any],
     *,
     tenant: str,
     limits: Limits,
@@ -92,13 +96,30 @@ def request_of(
 
 
 def _files(package: Package) -> dict[str, Any]:
-    return {path: member.content for path, member in package.files.items()}
+    # What a plugin asks for is the host's to read.
+    return {path: member.content for path, member in package.files.items() if path != MANIFEST_NAME}
+
+
+def _sources(package: Package) -> dict[str, str] | None:
+    """The package's modules as texts, where it holds nothing else and they are small."""
+    names = [path for path in package.files if path != MANIFEST_NAME]
+    if not all(path.endswith(".py") for path in names) or package.size > _TEXTS_MAX:
+        return None
+    try:
+        # A mark at the start of a file says how it is encoded and is no part of the source.
+        texts = {path: package.files[path].content.decode("utf-8-sig") for path in names}
+    except UnicodeDecodeError:
+        return None
+    # What declares another encoding (PEP 263) is read as Python reads files.
+    return None if any(_DECLARED.search(line) for one in texts.values() for line in one.split("\n", 2)[:2]) else texts
 
 
 def _python(manifest: Manifest, package: Package, method: str, arguments: dict[str, Any]) -> RunRequest:
     module = manifest.entry.removesuffix(".py").replace("/", ".")
-    call = PluginCall(module=module, method=method, arguments=arguments)
-    return RunRequest(code="", runtime="python", files=_files(package), plugin=call, filename=manifest.entry)
+    texts = _sources(package)
+    call = PluginCall(module=module, method=method, arguments=arguments, sources=texts or {})
+    files = _files(package) if texts is None else {}
+    return RunRequest(code="", runtime="python", files=files, plugin=call, filename=manifest.entry)
 
 
 def _javascript(manifest: Manifest, package: Package, method: str, arguments: dict[str, Any]) -> RunRequest:
@@ -107,13 +128,17 @@ def _javascript(manifest: Manifest, package: Package, method: str, arguments: di
     except UnicodeDecodeError:
         raise ManifestError([f"entry: {manifest.entry!r} is not UTF-8"]) from None
     call = PluginCall(module=manifest.entry, method=method, arguments=arguments)
-    return RunRequest(code=code, runtime="javascript", files=_files(package), plugin=call)
+    files = _files(package)
+    if list(files) == [manifest.entry]:
+        files = {}
+    return RunRequest(code=code, runtime="javascript", files=files, plugin=call)
 
 
 def _wasi(manifest: Manifest, package: Package, method: str, arguments: dict[str, Any]) -> RunRequest:
-    raise ConfigurationError(
-        "runtime", "wasi", "python or javascript: command modules have no interface for plugins yet"
-    )
+    files = _files(package)
+    module = files.pop(manifest.entry)
+    call = PluginCall(module=manifest.entry, method=method, arguments=arguments)
+    return RunRequest(module=module, runtime="wasi", files=files, plugin=call)
 
 
 #: By the manifest's runtime, what makes a request of a method; plugins of ``data`` are not run.

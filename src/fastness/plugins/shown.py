@@ -4,15 +4,16 @@ What a host tells of a plugin to whoever decides about it, and of what came of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from fastness.capability import Scope, Spec
 from fastness.grant import Ceiling, Grant
+from fastness.limits import Limits
 from fastness.manifest import Manifest
 from fastness.plugins.states import Known
-from fastness.policy import diff
+from fastness.policy import diff, least
 
 __all__ = ["InFlight", "Revocation", "Shown", "Want", "shown"]
 
@@ -22,7 +23,8 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     One capability that a plugin asks for: its ``kind`` and ``scope``, the plugin's own ``reason`` as it stands in the
     manifest (untrusted text: make what is invisible in it visible before it is shown), and the ``risk`` in our words.
 
-    ``permitted`` says whether the operator permits the kind at all.
+    ``permitted`` says whether the operator permits the kind at all, and ``offered`` whether this host has all that does
+    the work of it: functions of a program are there only in a host that was given them.
     """
 
     kind: str
@@ -30,20 +32,23 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     risk: str
     permitted: bool = True
+    offered: bool = True
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """
     A plugin as its owner sees it before deciding.
 
-    ``tier`` is the one that it runs in.  ``wants`` are its capabilities; ``asks`` is all that it asks for in words,
-    names that it provides, looks up and declares included.  ``grants`` are those that stand.  ``new`` is what it asks
-    beyond what each owner with a grant has allowed, by owner: where that is not empty it waits for a new one.
+    ``tier`` is the one that it runs in, ``limits`` are what its runs get of those that it asks for.  ``wants`` are its
+    capabilities; ``asks`` is all that it asks for in words, names that it provides, looks up and declares included.
+    ``grants`` are those that stand.  ``new`` is what it asks beyond what each owner with a grant has allowed, by owner:
+    where that is not empty it waits for a new one.
     """
 
     known: Known
     manifest: Manifest
     tier: str
+    limits: Limits = Limits()
     wants: tuple[Want, ...] = ()
     asks: tuple[str, ...] = ()
     grants: tuple[Grant, ...] = ()
@@ -89,9 +94,15 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown(
-    known: Known, manifest: Manifest, grants: list[Grant], tier: str, ceiling: Ceiling, specs: Mapping[str, Spec]
+    known: Known,
+    manifest: Manifest,
+    grants: list[Grant],
+    tier: str,
+    ceiling: Ceiling,
+    specs: Mapping[str, Spec],
+    lacking: Collection[str] = (),
 ) -> Shown:
-    """A plugin as it is shown."""
+    """A plugin as it is shown by a host that has not all that does the work of the kinds ``lacking``."""
     wants = tuple(
         Want(
             kind=one.kind,
@@ -99,6 +110,7 @@ def shown(
             reason=one.reason,
             risk=specs[one.kind].risk(one.scope),
             permitted=ceiling.permits(one.kind),
+            offered=one.kind not in lacking,
         )
         for one in manifest.capabilities
     )
@@ -108,6 +120,7 @@ def shown(
         known=known,
         manifest=manifest,
         tier=tier,
+        limits=least(manifest.limits, ceiling.limits),
         wants=wants,
         asks=tuple(diff(manifest, None, specs)),
         grants=tuple(grants),

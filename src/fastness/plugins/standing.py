@@ -31,11 +31,17 @@ _OPEN_BYTES = 256 << 20
 
 
 class Standing(NamedTuple):
-    """A plugin, what it asks for, and what an owner granted it."""
+    """
+    A plugin, what it asks for, and what an owner granted it.
+
+    ``at`` is the even number of the store's changes at which this was so, and the view that it was read from; None
+    where somebody was writing.
+    """
 
     known: Known
     manifest: Manifest
     grant: Grant | None
+    at: tuple[memoryview, int] | None = None
 
 
 class Standings:
@@ -69,10 +75,13 @@ class Standings:
                 # Odd is somebody who writes just now: what is read may be another thing in a moment.
                 self._view, self._at = view, -1 if now % 2 else now
         known, text, grant = self._store.standing(plugin, owner)
-        made = Standing(known, self._manifest(text), grant)
+        manifest = self._manifest(text)
         with self._lock:
             # Read after the number was: had anybody written meanwhile, it would be another one.
-            if self._view is view is changes.view and self._at == now == changes.value and len(self._found) < _KEPT:
+            if self._view is not view or view is not changes.view or not self._at == now == changes.value:
+                return Standing(known, manifest, grant)
+            made = Standing(known, manifest, grant, (view, now))
+            if len(self._found) < _KEPT:
                 self._found[plugin, owner] = made
         return made
 

@@ -46,12 +46,10 @@ class Watch:
 
     __slots__ = ("_store", "_of", "_view", "_at", "_revision", "failure")
 
-    def __init__(self, store: Store, plugin: str, owner: str) -> None:
+    def __init__(self, store: Store, plugin: str, owner: str, seen: tuple[memoryview, int, int] | None = None) -> None:
         self._store = store
         self._of = plugin, owner
-        self._view = store.changes.view
-        self._at = -1
-        self._revision = NO_REVISION
+        self._view, self._at, self._revision = seen or (store.changes.view, -1, NO_REVISION)
         self.failure: BackendError | None = None
 
     def __call__(self) -> int:
@@ -156,9 +154,14 @@ class Store:
             raise failed("reading the plugin store", self.path, error) from error
         return known, text.encode(), None if found is None else self._grant(found)
 
-    def watch(self, plugin: str, owner: str) -> Watch:
-        """The check of one grant's revision, for the whole of a run."""
-        return Watch(self, plugin, owner)
+    def watch(self, plugin: str, owner: str, seen: tuple[memoryview, int, int] | None = None) -> Watch:
+        """
+        The check of one grant's revision, for the whole of a run.
+
+        ``seen`` is the revision, last, as the database had it at a number of ``changes``, with that number and its
+        view: until another change nobody needs to ask again.
+        """
+        return Watch(self, plugin, owner, seen)
 
     # changing
 

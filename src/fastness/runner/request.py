@@ -83,7 +83,7 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     if on_event is not None and not callable(on_event):
         raise ConfigurationError("on_event", on_event, "a callable taking (name, data)")
     fields["on_event"] = on_event
-    fields["functions"] = _functions(options, merged, fields["runtime"])
+    fields["functions"] = _functions(merged, fields["runtime"])
     return RunRequest(**fields)
 
 
@@ -101,12 +101,10 @@ def _looked_at(given: Any) -> Any:
     return given if isinstance(given, Functions) else Functions(given)
 
 
-def _functions(options: Mapping[str, Any], merged: Mapping[str, Any], runtime: str) -> Any:
+def _functions(merged: Mapping[str, Any], runtime: str) -> Any:
     """What of the host a guest may call; None where it is nothing.  Raises ConfigurationError."""
     given = merged.get("functions")
-    if given is None or runtime not in ("python", "javascript"):
-        if runtime == "wasi" and options.get("functions"):
-            raise ConfigurationError("functions", "wasi", "runs of Python or JavaScript: a module knows no functions")
+    if given is None or runtime == "command":
         return None
     made = _looked_at(given)
     return made if made.names else None

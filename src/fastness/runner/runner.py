@@ -233,6 +233,7 @@ class Runner:
             # The end of a run, and of a session's execute, ends what it has in flight.
             deadline=math.inf,
             limits=limits,
+            here=self._waiting.blocks,
         )
 
     def cancel_all(self) -> None:

@@ -224,7 +224,7 @@ def test_what_cannot_be_recorded_does_not_happen(scene: Callable[..., Scene]) ->
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
-        (Denied(DenialCode.OUTSIDE, "a"), "outside", "refused: outside a"),
+        (Denied(DenialCode.OUTSIDE, "a"), "outside", "a"),
         (QuotaExceeded("3 keys at most"), "quota", "3 keys at most"),
         (AdapterError("it did not answer"), "failed", "it did not answer"),
         (OSError(2, "No such file", "/home/secret/place"), "failed", "the capability failed (FileNotFoundError)"),

@@ -116,7 +116,7 @@ class Point(msgspec.Struct):
 def walk(
     to: Point, how: Literal["slow", "fast"] = "slow", *, via: list[str] | None = None, at: object = _START
 ) -> dict[str, Point]:
-    """Ends in "quotes\""""
+    """Ends in "quotes"."""
     return {}
 
 
@@ -229,7 +229,7 @@ def test_a_function_of_another_loop_runs_in_it() -> None:
             context = CallContext(plugin="", owner="", run="r", scope=scope, deadline=math.inf)
             out.append(await functions.call("where", arguments_of(operation, {"a": 0}), context))
             task = asyncio.create_task(functions.call("where", arguments_of(operation, {"a": 1}), context))
-            while len(seen) < 2:
+            while len(seen) < 2:  # noqa: ASYNC110  # what is waited for happens in another thread
                 await asyncio.sleep(0.001)
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -261,7 +261,7 @@ def test_threads_are_bounded_and_taken_again() -> None:
 
     async def run() -> int:
         held = [asyncio.create_task(threads.run(blocks)) for _ in range(2)]
-        while len(names) < 2:
+        while len(names) < 2:  # noqa: ASYNC110  # what is waited for happens in other threads
             await asyncio.sleep(0.001)
         for task in held:
             task.cancel()
@@ -271,6 +271,7 @@ def test_threads_are_bounded_and_taken_again() -> None:
         await asyncio.wait([waits, given_up], timeout=0.05)
         assert not waits.done()
         given_up.cancel()
+        await asyncio.wait([given_up])
         hold.set()
         return await waits
 

@@ -375,6 +375,6 @@ def test_scopes_that_meet() -> None:
     assert SPEC.meet(READS, WRITES) is None
     assert SPEC.meet(FsScope(), BOTH) is None
     assert SPEC.exceeds(BOTH, READS) == ["write, replace and delete files"]
-    assert SPEC.exceeds(READS, some) == ["up to 1M bytes in one call"]
+    assert SPEC.exceeds(READS, some) == ["up to 1 MiB in one call"]
     for scope in (FsScope(), READS, WRITES, BOTH):
         assert SPEC.risk(scope)

@@ -104,6 +104,24 @@ def test_what_is_no_pattern(text: str) -> None:
         pattern_of(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("https://x.com/", "a URL"),
+        ("x.com/y", "a URL"),
+        ("localhost:80", "a port"),
+        ("*.x.com:80", "a port"),
+        ("::zz", "a colon"),
+        ("1::2::3", "a colon"),
+        ("[::zz]", "brackets"),
+    ],
+)
+def test_why_a_text_is_no_pattern(text: str, words: str) -> None:
+    """It is told of what was written, and not of what was made of it."""
+    with pytest.raises(BadHost, match=words):
+        pattern_of(text)
+
+
 @given(name, name)
 def test_a_wildcard_takes_in_what_ends_in_its_name(inner: str, outer: str) -> None:
     """For all names: below it yes, itself no, and no name that merely begins with it or has it glued on."""

@@ -142,6 +142,43 @@ def test_shapes_of_answers(listen: Callable[..., Listener], shape: str) -> None:
     assert got["headers"] == {}
 
 
+@pytest.mark.parametrize("name", ["files.nowhere.test", "Localhost"])
+def test_what_the_operator_wrote_down_is_not_looked_up(
+    listen: Callable[..., Listener], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of an allowance has its address, whatever the system can resolve; at another port it is any name."""
+    asked: list[Any] = []
+
+    def nobody(asks: Any, *_: Any, **__: Any) -> Any:
+        asked.append(asks)
+        raise socket.gaierror(socket.EAI_NONAME, "nobody knows it")
+
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    server, other = listen(answer(b"inside")), listen(answer(b"other"))
+    net, of = Net(guard(name, port=server.port)), context(scope(server.port, other.port, hosts=("*",)))
+    assert ask(net, f"http://{name}:{server.port}/", of)["body"] == b"inside"
+    assert server.fields()["host"] == f"{name.lower()}:{server.port}"
+    assert asked == []
+    with pytest.raises(AdapterError, match="could not be resolved"):
+        ask(net, f"http://{name}:{other.port}/", of)
+    assert asked == [f"{name.lower()}.".encode()] and other.lines == []
+
+
+def test_it_is_told_what_of_a_host_is_not_granted(listen: Callable[..., Listener]) -> None:
+    """Another port or scheme of a host that is granted is named; of another host nothing but that it is refused."""
+    net, _, _ = simple(server := listen(answer()))
+    of = context(NetScope(hosts=("a.test",), schemes=("http",), ports=(server.port,)))
+    for url, words in (
+        ("http://a.test/", "http://a.test: port 80 is not granted"),
+        (f"https://a.test:{server.port}/", f"https://a.test:{server.port}: the scheme https is not granted"),
+        ("https://b.test/", "https://b.test"),
+    ):
+        with pytest.raises(Denied) as caught:
+            ask(net, url, of)
+        assert (caught.value.code, caught.value.target) == (DenialCode.HOST, words)
+    assert server.lines == []
+
+
 def test_ipv6_and_literal_addresses(listen: Callable[..., Listener]) -> None:
     """An address in the URL is judged without a resolver; the Host field has brackets where they belong."""
     if not socket.has_ipv6:

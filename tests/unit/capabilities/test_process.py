@@ -111,7 +111,7 @@ def test_too_much_in_and_out() -> None:
     assert caught.value.code is DenialCode.TOO_LARGE
     assert boxes.wanted == []
     large = Ended(outcome="ok", exit_code=0, stdout=b"x" * (5 << 20), stderr=b"", files={})
-    with pytest.raises(AdapterError, match="more than 4M"):
+    with pytest.raises(AdapterError, match="more than 4 MiB"):
         ask(Boxes(large), argv=["a"])
 
 

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,52 @@ def test_records_are_shown(trail: AuditLog, capsys: Capture) -> None:
         "plugin.grant revision 1",
     ):
         assert word in out
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_times_have_their_day_and_zone(
+    columns: int, home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each day, above its records; and a name of a plugin with its owner stays on one line."""
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    time.tzset()
+    try:
+        log = open_trail()
+        for at in (86_400.0 * 365, 86_400.0 * 365 + 60, 86_400.0 * 366):
+            monkeypatch.setattr("fastness.audit.log.time.time", lambda at=at: at)
+            log.event(capability="plugin", op="invoke", plugin="reading-list", owner="me", target="add")
+        monkeypatch.undo()
+        monkeypatch.setenv("FASTNESS_HOME", str(home))
+        monkeypatch.setenv("TZ", "Asia/Kathmandu")
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert main(["audit"]) == exits.OK
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "UTC" in line] == [
+        "1971-01-01, times in UTC+05:30", "1971-01-02, times in UTC+05:30",
+    ]  # fmt: skip
+    assert [line.split()[1] for line in lines if "reading-list / me" in line] == ["05:30:00", "05:31:00", "05:30:00"]
+    assert all(line.strip() for line in lines)
+
+
+def test_addresses_are_not_broken_within_a_word(home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns a long one goes on behind one of its marks."""
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["GET https:", "service.weather.example", "forecasts", "northern-hemisphere", "tomorrow"]
+    open_trail().refused(about(capability="net", operation="request", target="/".join(words)), code="host")
+    assert main(["audit"]) == exits.OK
+    out = capsys.readouterr().out
+    assert [word for word in words[1:] if word not in out] == []
+    assert out.index("refused:") < out.index("host", out.index("refused:"))
+
+
+def test_what_nobody_recorded_is_said(trail: AuditLog, capsys: Capture) -> None:
+    """A slip in a name is not taken for a plugin that did nothing."""
+    assert main(["audit", "--plugin", "wether", "--owner", "ann"]) == exits.OK
+    assert capsys.readouterr() == ("", "fastness: there is no record of plugin wether, owner ann\n")
 
 
 def test_filters(trail: AuditLog, capsys: Capture) -> None:

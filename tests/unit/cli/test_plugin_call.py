@@ -9,17 +9,21 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from fastness.broker.functions import Functions
 from fastness.capabilities.net import NetScope
+from fastness.capabilities.registry import specs
 from fastness.capabilities.storage import StorageScope
 from fastness.cli import plugin_host
 from fastness.cli.main import main
 from fastness.cli.plugin_call import arguments
-from fastness.errors import ConfigurationError, GrantError
-from fastness.grant import Grant
+from fastness.errors import ConfigurationError, GrantError, PolicyError
+from fastness.grant import Ceiling, Grant, open_ceiling
+from fastness.limits import Limits
 from fastness.manifest import Manifest, Request
-from fastness.plugins.shown import Shown
+from fastness.plugins.shown import Shown, shown
 from fastness.plugins.states import Known, Source, State
 from fastness.runs import Denial, DenialCode, Outcome, OutcomeKind, RunResult
 
@@ -47,8 +51,11 @@ class Host:
         self.result: RunResult | Exception = RunResult(outcome=Outcome(OutcomeKind.OK), sandboxed=True)
         self.grants: tuple[Grant, ...] = ()
         self.state = State.ENABLED
+        self.why = ""
+        self.ceiling = open_ceiling(("net", "storage", "host"))
+        self.manifest = MANIFEST
         self.asked: list[tuple[Any, ...]] = []
-        self.says: list[tuple[str, bytes]] = []
+        self.says: list[tuple[str, Any]] = []
 
     def invoke(self, plugin: str, method: str, args: Any, *, owner: str, timeout: Any, on_event: Any) -> RunResult:
         self.asked.append((plugin, method, args, owner, timeout))
@@ -58,9 +65,14 @@ class Host:
             raise self.result
         return self.result
 
+    def plugins(self) -> list[Known]:
+        one = Known(id="weather", version="1.0.0", digest=DIGEST, source=Source.LOCAL, state=self.state, why=self.why)
+        return [one]
+
     def show(self, plugin: str) -> Shown:
-        known = Known(id=plugin, version="1.0.0", digest=DIGEST, source=Source.LOCAL, state=self.state)
-        return Shown(known=known, manifest=MANIFEST, tier="isolated", grants=self.grants)
+        known = {**specs(), "host": Functions({}).spec}
+        one, lacking = self.plugins()[0], ("host",)
+        return shown(one, self.manifest, list(self.grants), "isolated", self.ceiling, known, lacking)
 
 
 @pytest.fixture
@@ -134,7 +146,7 @@ def test_the_owner_is_me(host: Host) -> None:
 
 @pytest.mark.parametrize(
     ("value", "printed"),
-    [("rain\x1b[2J", "rain\\x1b[2J\n"), ([1, "a"], '[\n  1,\n  "a"\n]\n'), (None, ""), (True, "true\n"), (2**60, f'"{2**60}"\n')],
+    [("rain\x1b[2J", "rain\\x1b[2J\n"), ([1, "a"], '[1, "a"]\n'), (None, ""), (True, "true\n"), (2**60, f'"{2**60}"\n')],
 )  # fmt: skip
 def test_the_value(host: Host, capfd: Capture, value: Any, printed: str) -> None:
     """A text as it is but for control characters, nothing for None, all else as JSON."""
@@ -146,10 +158,14 @@ def test_the_value(host: Host, capfd: Capture, value: Any, printed: str) -> None
 def test_output_comes_before_the_value(host: Host, capfd: Capture) -> None:
     """What the plugin prints is passed on; with --json only the one object is."""
     host.result = ended(value="done")
-    host.says = [("stdout", b"working\x07\n"), ("stderr", b"hm\n")]
+    host.says = [
+        ("stdout", b"working\x07\n"),
+        ("stderr", b"hm\n"),
+        ("log", {"level": "info", "text": "so\x9b\nfastness: granted"}),
+    ]
     assert main(["plugin", "call", "weather", "fetch"]) == 0
     out, err = capfd.readouterr()
-    assert (out, err) == ("working\\x07\ndone\n", "hm\n")
+    assert (out, err) == ("working\\x07\ndone\n", "hm\ninfo: so\\x9b\\nfastness: granted\n")
     assert main(["plugin", "call", "weather", "fetch", "--json"]) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["value"] == "done"
@@ -181,12 +197,158 @@ def test_what_was_absent_can_be_granted(host: Host, capfd: Capture) -> None:
     assert plugin_host.until(words[13]) == 4e9
 
 
-def test_all_that_is_missing_is_all(host: Host, capfd: Capture) -> None:
-    """Where the command would grant everything, it says so in one word."""
-    host.result = ended(OutcomeKind.GUEST_ERROR)
+@pytest.mark.parametrize(
+    ("detail", "kinds"),
+    [("AttributeError: 'Context' object has no attribute 'net'", ["net"]),
+     ("AttributeError: 'NoneType' object has no attribute 'put'", ["storage"]),
+     ("TypeError: cannot read property 'request' of undefined", ["net"]),
+     ("TypeError: cannot read property 'get' of null", ["storage"]),
+     ("TypeError: fetch() missing 1 required positional argument: 'city'", []),
+     ("TypeError: fetch() got an unexpected keyword argument 'town'", []),
+     ("AttributeError: module 'weather' has no attribute 'ghost'", []),
+     ("AttributeError: 'Context' object has no attribute 'process'", []),
+     ("ValidationError: Expected `str`, got `int`", []),
+     ("TypeError: cannot read property 'name' of undefined", []),
+     ("", [])],
+)  # fmt: skip
+def test_only_what_a_call_looked_for_is_suggested(host: Host, capfd: Capture, detail: str, kinds: list[str]) -> None:
+    """A failure of another cause is no reason to grant anything; and a command names what it adds, and never all."""
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail=detail)
     host.grants = (grant(lookups=("cache:*",)),)
     assert main(["plugin", "call", "weather", "fetch"]) == 1
-    assert told(capfd.readouterr().err) == ["fastness plugin grant weather --owner me --all"]
+    err = capfd.readouterr().err
+    allow = " ".join(f"--allow {kind}" for kind in kinds)
+    assert told(err) == ([f"fastness plugin grant weather --owner me {allow} --lookup 'cache:*'"] if kinds else [])
+    assert ("asks for more" in err) == bool(kinds)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in OutcomeKind if kind not in (OutcomeKind.OK, OutcomeKind.GUEST_ERROR)]
+)
+def test_an_end_from_outside_suggests_no_grant(host: Host, capfd: Capture, kind: OutcomeKind) -> None:
+    """Whatever a guest prints as it is ended."""
+    host.result = ended(kind, detail="AttributeError: 'Context' object has no attribute 'net'")
+    host.grants = (grant(),)
+    main(["plugin", "call", "weather", "fetch"])
+    assert told(capfd.readouterr().err) == []
+
+
+def test_a_narrow_grant_stays_narrow(host: Host, capfd: Capture) -> None:
+    """What is missing is added; of what was granted for less nothing is."""
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail="AttributeError: 'Context' object has no attribute 'storage'")
+    host.grants = (grant(NetScope(hosts=("a.example",))),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    (line,) = told(capfd.readouterr().err)
+    assert shlex.split(line)[6:] == ["--allow", 'net:{"hosts":["a.example"]}', "--allow", "storage"]
+
+
+def test_a_refused_host_says_one_thing(host: Host, capfd: Capture) -> None:
+    """That another capability was not granted has nothing to do with it."""
+    host.result = ended(
+        OutcomeKind.GUEST_ERROR, detail="Refused: net.request: host", denials=(refused("net", DenialCode.HOST),)
+    )
+    host.grants = (grant(NET),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    err = capfd.readouterr().err
+    assert (told(err), "storage" in err, err.count("no grant gives it")) == ([], False, 1)
+
+
+def test_an_address_is_the_operator_s_to_allow(host: Host, capfd: Capture) -> None:
+    """A host that is granted, at an address that is not: the table of the configuration that lets it be reached."""
+    host.grants = (grant(NET, STORAGE),)
+    host.result = ended(OutcomeKind.GUEST_ERROR, denials=(refused("net", DenialCode.ADDRESS),))
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    err = capfd.readouterr().err
+    assert "[[net.allow]]" in err
+    assert "config.toml" in err
+
+
+def test_what_the_operator_keeps_absent_is_said(host: Host, capfd: Capture) -> None:
+    """No command grants it, and whoever calls is told why."""
+    host.ceiling = Ceiling(tiers=("isolated",), kinds=("storage",))
+    host.grants = (grant(STORAGE),)
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail="TypeError: cannot read property 'request' of undefined")
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    err = capfd.readouterr().err
+    assert told(err) == []
+    assert "ctx.net is absent: the operator permits it to no plugin ([ceiling] in " in err
+
+
+def test_functions_are_a_program_s(host: Host, capfd: Capture) -> None:
+    """They are granted and absent all the same, for there are none on the command line."""
+    scope = Functions({"ask": lambda: ""}).spec.scope(names=("ask",))
+    host.manifest = msgspec.structs.replace(
+        MANIFEST, capabilities=(Request(kind="host", scope=scope, reason="To ask."),), lookups=()
+    )
+    for grants in (grant(scope), grant()):
+        host.grants = (grants,)
+        host.result = ended(OutcomeKind.GUEST_ERROR, detail="AttributeError: 'Context' object has no attribute 'host'")
+        assert main(["plugin", "call", "weather", "fetch"]) == 1
+        err = capfd.readouterr().err
+        assert (told(err), "fastness.PluginHost(functions=...)" in err) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "permitted", "words", "says"),
+    [({"wall_s": 3.0}, {}, [], "Its plugin.toml asks for no more than 3 s: wall_s in [limits]"),
+     ({"wall_s": 60.0}, {"wall_s": 5.0}, [], "The operator permits no more than 5 s: wall_s in [ceiling.limits]"),
+     ({"wall_s": 3.0}, {}, ["--timeout", "2"], "Raise it with --timeout SECONDS, at most 3."),
+     ({"wall_s": 3.0}, {}, ["--timeout", "3"], "Its plugin.toml asks for no more than 3 s")],
+)  # fmt: skip
+def test_what_lifts_a_limit(
+    host: Host, capfd: Capture, asked: dict[str, Any], permitted: dict[str, Any], words: list[str], says: str
+) -> None:
+    """An option only where there is one, and only as far as it goes; else whose limit it is."""
+    host.manifest = msgspec.structs.replace(MANIFEST, limits=Limits(**asked))
+    host.ceiling = msgspec.structs.replace(host.ceiling, limits=Limits(**{"wall_s": 100.0, **permitted}))
+    host.grants = (grant(NET, STORAGE),)
+    host.result = ended(OutcomeKind.TIMEOUT)
+    assert main(["plugin", "call", "weather", "fetch", *words]) == 4
+    assert says in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [(OutcomeKind.MEMORY, "512 MiB: memory"), (OutcomeKind.CPU, "30 s: cpu_s"), (OutcomeKind.CALL_LIMIT, "10000: calls"),
+     (OutcomeKind.OUTPUT_LIMIT, "256 MiB: output_total_bytes"), (OutcomeKind.DISK, "256 MiB: file_bytes")],
+)  # fmt: skip
+def test_no_option_is_named_that_is_not_there(host: Host, capfd: Capture, kind: OutcomeKind, field: str) -> None:
+    """``call`` has an option for seconds alone."""
+    host.grants = (grant(NET, STORAGE),)
+    host.result = ended(kind)
+    assert main(["plugin", "call", "weather", "fetch"]) == 4
+    err = capfd.readouterr().err
+    assert f"{field} in [limits]" in err
+    assert "--" not in err
+
+
+def test_more_seconds_than_there_are(host: Host, capfd: Capture) -> None:
+    """Who asks for more than the policy has is told whose limit that is."""
+    host.manifest = msgspec.structs.replace(MANIFEST, limits=Limits(wall_s=3.0))
+    host.result = ConfigurationError("timeout", 6.0, "more than 0 and at most 3 seconds")
+    assert main(["plugin", "call", "weather", "fetch", "--timeout", "6"]) == 2
+    assert "at most 3 seconds: wall_s in [limits] of its plugin.toml" in capfd.readouterr().err
+
+
+def test_a_tier_that_the_operator_does_not_permit(host: Host, capfd: Capture) -> None:
+    """The commands that move it to one that is permitted, where it may run there."""
+    host.ceiling = Ceiling(tiers=("wasm", "worker"), kinds=("net", "storage"))
+    host.result = PolicyError("tier", "isolated", "wasm: that is what the operator permits")
+    assert main(["plugin", "call", "weather", "fetch"]) == 2
+    err = capfd.readouterr().err
+    assert "it runs in the tier isolated, and the operator permits wasm, worker" in err
+    # A weaker one is none that the way out leads to.
+    assert told(err) == ["fastness plugin tier weather wasm"]
+
+
+def test_a_version_that_asks_for_more(host: Host, capfd: Capture) -> None:
+    """It is said as what it is, with what is new, and not as a matter of files."""
+    host.grants = (grant(NET, package_digest="b" * 64),)
+    host.result = GrantError("grant", "that of me is for other files", "one for 1.0.0")
+    assert main(["plugin", "call", "weather", "fetch"]) == 2
+    err = capfd.readouterr().err
+    assert "weather 1.0.0 asks for more than the owner me granted to the version before:\n  + storage: " in err
+    assert "other files" not in err
 
 
 def test_a_refusal_beyond_the_grant_but_within_the_wish(host: Host, capfd: Capture) -> None:
@@ -195,18 +357,24 @@ def test_a_refusal_beyond_the_grant_but_within_the_wish(host: Host, capfd: Captu
     host.grants = (grant(NetScope(hosts=("a.example",)), STORAGE, lookups=("cache:*",)),)
     assert main(["plugin", "call", "weather", "fetch"]) == 0
     err = capfd.readouterr().err
-    assert told(err) == ["fastness plugin grant weather --owner me --all"]
+    assert told(err) == ["fastness plugin grant weather --owner me --allow net --allow storage --lookup 'cache:*'"]
     assert "b.example" in err
 
 
 def test_a_refusal_that_no_grant_lifts(host: Host, capfd: Capture) -> None:
     """Where all that is asked for is granted, no command would help, and none is printed; the same for what is not asked."""
     host.grants = (grant(NET, STORAGE, lookups=("cache:*",)),)
-    host.result = ended(denials=(refused("net", DenialCode.ADDRESS), refused("process", DenialCode.NOT_GRANTED)))
+    host.result = ended(denials=(refused("net", DenialCode.HOST), refused("process", DenialCode.NOT_GRANTED)))
     assert main(["plugin", "call", "weather", "fetch"]) == 0
     err = capfd.readouterr().err
     assert told(err) == []
     assert "beyond that" in err
+    # What is refused under every grant is no matter of grants.
+    host.grants = (grant(NetScope(hosts=("a.example",)), STORAGE),)
+    host.result = ended(denials=(refused("net", DenialCode.ADDRESS), refused("storage", DenialCode.ABSENT)))
+    assert main(["plugin", "call", "weather", "fetch"]) == 0
+    err = capfd.readouterr().err
+    assert (told(err), "beyond" in err, "net.request" in err) == ([], False, True)
 
 
 def test_what_a_guest_claims_grants_nothing(host: Host, capfd: Capture) -> None:
@@ -219,23 +387,52 @@ def test_what_a_guest_claims_grants_nothing(host: Host, capfd: Capture) -> None:
 
 def test_a_grant_for_other_files_counts_for_nothing(host: Host, capfd: Capture) -> None:
     """What was granted to an earlier version is not carried over by the command that is printed."""
-    host.result = ended(OutcomeKind.GUEST_ERROR)
+    host.result = ended(OutcomeKind.GUEST_ERROR, detail="AttributeError: 'Context' object has no attribute 'net'")
     host.grants = (grant(StorageScope(quota=512), package_digest="b" * 64),)
     assert main(["plugin", "call", "weather", "fetch"]) == 1
     (line,) = told(capfd.readouterr().err)
     assert "storage:" not in line
 
 
-def test_nothing_granted(host: Host, capfd: Capture) -> None:
-    """Without a grant nothing ran: exit code 2, and the command."""
-    host.result = GrantError("grant", "none", "a grant")
-    host.state = State.AWAITING_GRANT
+def test_what_the_operator_does_not_permit(host: Host, capfd: Capture) -> None:
+    """No command is printed that would be refused, or that would change nothing."""
+    host.result = ended(OutcomeKind.GUEST_ERROR, denials=(refused("net", DenialCode.HOST),))
+    host.ceiling = Ceiling(kinds=("storage",))
+    host.grants = (grant(STORAGE),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    assert told(capfd.readouterr().err) == []
+    host.ceiling = Ceiling(kinds=("storage",), scopes=(NetScope(hosts=("a.example",)),))
+    host.grants = (grant(STORAGE, NetScope(hosts=("a.example",))),)
+    assert main(["plugin", "call", "weather", "fetch"]) == 1
+    assert told(capfd.readouterr().err) == []
+
+
+@pytest.mark.parametrize("error", [GrantError("grant", "none", "a grant"), PolicyError("grant", "it has ended", "one")])
+def test_nothing_granted(host: Host, capfd: Capture, error: Exception) -> None:
+    """Without a grant, or with one that is over, nothing ran: exit code 2, and the command."""
+    host.result = error
     assert main(["plugin", "call", "weather", "fetch", "--owner", "ann b"]) == 2
-    err = capfd.readouterr().err
-    assert "fastness plugin grant weather --owner 'ann b' --all" in err
-    host.state = State.QUARANTINED
+    assert told(capfd.readouterr().err)[-1] == "fastness plugin grant weather --owner 'ann b' --all"
+    host.result = PolicyError("tier", "isolated", "wasm: that is what the operator permits")
     assert main(["plugin", "call", "weather", "fetch"]) == 2
-    assert "--all" not in capfd.readouterr().err
+    assert told(capfd.readouterr().err) == []
+
+
+def test_what_is_quarantined_says_so(host: Host, capfd: Capture) -> None:
+    """After the call that it was quarantined for, and instead of the next one: why, and the way out."""
+    host.grants = (grant(NET, STORAGE),)
+    host.state, host.why = State.QUARANTINED, "it crashed 3 \x1b[2Jtimes"
+    host.result = ended(OutcomeKind.CRASHED)
+    ways = ["fastness plugin disable weather", "fastness plugin enable weather"]
+    for result, code in (
+        (host.result, 1),
+        (ConfigurationError("plugin", "weather is quarantined", "a plugin that is enabled"), 2),
+    ):
+        host.result = result
+        assert main(["plugin", "call", "weather", "fetch"]) == code
+        err = capfd.readouterr().err
+        assert told(err) == ways
+        assert "it crashed 3 \\x1b[2Jtimes" in err
 
 
 @pytest.mark.parametrize("text", ["yesterday", "0", "2001-01-01", "99999999999999999999d", "nan", ""])

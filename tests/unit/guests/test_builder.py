@@ -276,3 +276,14 @@ def test_background_build_that_failed_is_not_tried_at_every_use(cache):
     assert not background.start(JAVASCRIPT, cache)
     info = next(info for info in inventory.list_guests(cache) if info.name == "javascript")
     assert (info.state, info.note) == ("absent", "no memory")
+
+
+def test_estimates_know_who_else_is_there(monkeypatch):
+    """On idle cores a build takes its processor time; beside three times as many others, four times that."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
+    idle = builder.estimate_s(93.0)
+    assert idle == pytest.approx(50.0)
+    monkeypatch.setattr(os, "getloadavg", lambda: (6.0, 0.0, 0.0))
+    assert builder.estimate_s(93.0) == pytest.approx(4 * idle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
 import types
@@ -149,7 +150,9 @@ def test_functions_have_their_documentation(context: Any) -> None:
     calls = context.Calls(Host())
     found = context.functions(GRANTED, calls, "host")
     assert list(found) == ["add"]
-    assert (found["add"].__name__, found["add"].__doc__) == ("add", "(a: int)")
+    assert (found["add"].__name__, str(inspect.signature(found["add"]))) == ("add", "(a: 'int')")
+    storage = context.functions(GRANTED, calls, "storage")
+    assert storage["get"].__doc__ == "A value."
     assert found["add"](1, b=2) == {"a": 1, "b": 2}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fastness._wasi import builder, guests, stubs, wasmbin
+from fastness._wasi import builder, guests, needs, stubs, wasmbin
 from fastness._wasi.cache import Cache
 
 HERE = Path(__file__).parent
@@ -48,6 +48,35 @@ def test_the_standard_library_works(quick):
 def test_a_package_meets_a_stub(quick, package):
     """Importing compiled code that was left out traps as `unreachable`: the sign to run again on the whole."""
     assert _turn(quick, f"import {package}")["trap"] == "unreachable"
+
+
+@pytest.mark.parametrize("package", needs.NAMES)
+def test_names_of_packages_that_meet_a_stub(quick, package):
+    """Each of the names by which a program is known to need the whole module is one that does."""
+    inside = {
+        "lxml": "lxml.etree",
+        "PIL": "PIL.Image",
+        "reportlab": "reportlab.pdfgen.canvas",
+        "statsmodels": "statsmodels.api",
+        "mpl_toolkits": "mpl_toolkits.mplot3d",
+    }
+    assert _turn(quick, f"import {inside.get(package, package)}")["trap"] == "unreachable"
+
+
+def test_what_a_text_says_of_packages():
+    """Names are found however they are imported, and what only looks like one is not."""
+    for text in (
+        "import numpy",
+        "import os, pandas as pd",
+        "from PIL import Image",
+        "__import__('lxml')",
+        "import regex",
+    ):
+        assert needs.packages([text], {}), text
+    for text in ("", "ctx.numpy", "numpyx = 1", "my_pandas", "pattern = regex", "import json, re"):
+        assert not needs.packages([text], {}), text
+    assert needs.packages([], {"a/b.py": b"\xff\nimport scipy"})
+    assert not needs.packages([], {"a.csv": b"numpy"})
 
 
 def test_exit_is_an_exit(quick):

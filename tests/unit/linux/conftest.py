@@ -21,7 +21,8 @@ _PRELUDE = f"""
 import sys; sys.path.insert(0, {SOURCE!r})
 import ctypes, errno, os, select, signal, struct, time, _socket, _thread
 from fastness._linux import confine, landlock, memory, namespaces, pagemap, privileges, profiles, seccomp
-from fastness._linux import notify, syscalls, timerfd
+from fastness._linux import cloning, mounts, notify, plan, syscalls, timerfd
+from fastness._native import mother
 
 def error_of(function, *arguments):
     try:

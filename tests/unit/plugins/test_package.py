@@ -389,13 +389,16 @@ def test_what_a_killed_process_leaves(folder: Path, home: Path) -> None:
 
 
 def test_prune(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no plugin is goes, unless it is so new that somebody may be about to say that it is one."""
+    """What no plugin is goes at once, but nothing while somebody is about to say that it is one."""
     first = installed.install(read(folder))
     (folder / "main.py").write_text("other")
-    second = installed.install(read(folder))
-    assert installed.prune({first}) == []
-    monkeypatch.setattr(installed, "_YOUNG_S", -1.0)
-    assert installed.prune({first}) == [second]
+    monkeypatch.setattr(installed, "_PATIENCE_S", 0.0)
+    with installed.arriving():
+        second = installed.install(read(folder))
+        with installed.arriving():
+            assert installed.prune(lambda: {first}) == [], "two may install at once, and neither loses its package"
+    assert installed.prune(lambda: {first, second}) == []
+    assert installed.prune(lambda: {first}) == [second]
     assert installed.open_installed(first)
     with pytest.raises(PackageChanged):
         installed.open_installed(second)

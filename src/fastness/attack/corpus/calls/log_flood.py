@@ -11,7 +11,7 @@ from fastness.tier import Guarantee
 
 CODE = """
 line = {'level': 'info', 'text': 'x' * 4000}
-for _ in range(12000):
+for _ in range(9000):
     frame(0x45, line)
 """
 

@@ -1,0 +1,240 @@
+"""
+A birth as the zygote prepares it, before the fork: all calls that confine the guest, in their order.
+
+The order is forced.  A session of its own comes first, because signals to a process group ignore every namespace.
+What needs the mother's help comes before identity changes, those before capabilities go, and the filter last.
+
+What a guest would put together by itself it would write to pages for that are copied for it alone; so it is put
+together here, in memory that the zygote keeps, and the guest goes through lists (:mod:`fastness._linux.plan`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+from fastness._linux import landlock, mounts, plan, profiles, seccomp
+from fastness._linux.syscalls import (
+    AT_FDCWD,
+    CLONE_NEWCGROUP,
+    MACHINE,
+    PR_CAP_AMBIENT,
+    PR_CAP_AMBIENT_CLEAR_ALL,
+    PR_SET_DUMPABLE,
+    PR_SET_PDEATHSIG,
+    capability_arguments,
+)
+from fastness._native.box import FOLDERS, MOTHERS, RECORDING, TALK, WANTED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SIGKILL = 9
+_ALL = 0xFFFFFFFF
+#: Bytes of a path, with the zero after it (``PATH_MAX``).
+_PATH = 4096
+_MESSAGE = 512
+
+
+class Birth:
+    """
+    What a guest process has at its birth: its calls, its request, and the zygote's standing.
+
+    One object serves all guests of a zygote, each of which has it as it was at the fork.
+    """
+
+    def __init__(self, config: dict[str, Any], boot: Any, parent: int, *, own_users: bool) -> None:
+        self.greeted = self.arranged = False
+        self.boot = boot
+        self.isolated = config["tier"] == "isolated"
+        self.programs = config["kind"] == "command"
+        self.profile: str = config["profile"]
+        self.record: bool = config["record"]
+        self.own_users = self.isolated and own_users
+        self.name = self.work = self.temporary = ""
+        self.ahead = False
+        self.talk = self.told = -1
+        self.layers: dict[str, str] = {}
+        self.gaps: list[tuple[str, str]] = []
+        #: The first words of a guest that has all its walls, and the call that says them.
+        self.said = b""
+        self.greet = plan.Plan()
+        self._parent = parent
+        self._made_for: object = None
+        self._work, *self._paths = [plan.memory(_PATH) for _ in range(4)]
+        self._limits: list[plan.Words] = []
+        self._places: dict[str, int] = {}
+        self.arrange = plan.Plan()
+        if self.isolated:
+            # Only the mother's end of the pipe may be left, or her death would not end the wait for her answer.
+            self.arrange.add("close", 0)
+        self.arrange.add("setsid", result=plan.ANY)
+        for number in (TALK, 1, 2):
+            self.arrange.add("dup3", 0, number, 0, result=number)
+        #: What comes before a guest of `confined` greets the caller, with its process and its folder.
+        self.arrive = plan.Plan()
+        self.say_hello = plan.Plan()
+        self.own = self.say_hello.add_message(TALK, plan.memory(b"+"), 2)[1]
+        self.give_up = plan.Plan()
+        #: Which of these two has the call that puts the rules in their place.
+        self._rules = self.give_up
+        self._prepare_filter()
+        self._prepare_asking()
+
+    def _prepare_asking(self) -> None:
+        #: What the mother is sent: the guest's process, the end of a pipe that tells the guest, its conversation.
+        self.ask = plan.Plan()
+        self._wanted = plan.memory(WANTED.size)
+        self.rights = self.ask.add_message(MOTHERS, self._wanted, 3)[1]
+        #: The first of these.
+        self.process = plan.first_of(self.rights)
+
+    def arrived(self, pid: int) -> None:
+        """In a guest of `confined`: what it could not be told before."""
+        self.arrive.put(self._places["process"], pid)
+        for index in self.own_number:
+            self.code[index] = pid
+
+    def _prepare_filter(self) -> None:
+        # The first process of a namespace has the number 1; another one puts its own in.
+        own = 1 if self.isolated else 0
+        name = self.profile + "_notify" if self.record else self.profile
+        self.filter = plan.Plan()
+        # All that is open then is below this number.
+        listener = FOLDERS if self.record else -1
+        self.code = seccomp.plan(self.filter, profiles.program(MACHINE, name, self_pid=own), listener)
+        self.own_number = [] if own else [2 * index + 1 for index in profiles.own_number(MACHINE, name)]
+        self.hand_over = plan.Plan()
+        self._message = plan.memory(_MESSAGE)
+        self._part, self.told_by = self.hand_over.add_message(RECORDING, self._message, 1)
+        self.told_by[0] = FOLDERS
+        self.last = plan.Plan()
+        # The listener, the mother's socket, the launcher's, and nothing that is not among these.
+        self.last.add("close_range", MOTHERS, _ALL, 0)
+
+    def prepare(self, request: dict[str, Any], fds: list[int], ruleset: landlock.Ruleset | None, no_rules: str) -> None:
+        """
+        Make this the birth of the guest of ``request``.
+
+        ``fds`` are its conversation, its output and its errors, and at the end those of the pipe on which the mother
+        tells it, where there is one.  Raises ``OSError``.
+        """
+        self.name, self.work, self.temporary = request["box"], request["work"], request["temporary"]
+        self.ahead, self.talk = request["ahead"], fds[0]
+        if self.boot is not None and not self.isolated:
+            self.boot.live_in(self.work, self.temporary)
+        first = len(self.arrange) - 3
+        for index in range(3):
+            self.arrange.put(first + index, fds[index])
+        if self.isolated:
+            self.told, telling = fds[-2:]
+            self.arrange.put(0, telling)
+            self.rights[1], self.rights[2] = telling, fds[0]
+            wanted = request["uid"], request["files"], request["file_bytes"]
+            WANTED.pack_into(self._wanted, 0, *wanted, not self.own_users)
+        for buffer, path in zip((self._work, *self._paths), (self.work, *request["writable"]), strict=False):
+            text = os.fsencode(path)
+            if len(text) >= _PATH:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            buffer.value = text
+        limits = request["limits"]
+        kind = (
+            request["into_group"], len(request["writable"]), [what for what, _ in limits], ruleset is None, no_rules,
+        )  # fmt: skip
+        if kind != self._made_for:
+            self._build(*kind)
+            self._made_for = kind
+        for array, (what, value) in zip(self._limits, limits, strict=True):
+            # Never above the present hard limit, which without CAP_SYS_RESOURCE nobody may raise.
+            most = resource.getrlimit(what)[1]
+            array[0] = array[1] = value if most == resource.RLIM_INFINITY else min(value, most)
+        if ruleset is not None:
+            self._rules.put(self._places["rules"], ruleset.fd)
+        if self.own_users:
+            uid = request["uid"]
+            for name in ("setresgid", "setresuid"):
+                self.give_up.put(self._places[name], uid, uid, uid)
+        message = f'{{"box": "{self.name}", "profile": "{self.profile}"}}'.encode()
+        self._message.value = message
+        self._part[1] = len(message)
+
+    def _build(self, into_group: bool, writable: int, limits: list[int], no_ruleset: bool, no_rules: str) -> None:
+        """The calls between the mother's answer and the filter."""
+        calls = self.give_up = plan.Plan()
+        place = self._places
+        if self.isolated:
+            calls.add("prctl", PR_SET_DUMPABLE, 0)
+            if self.programs:
+                # Whoever mounts it decides whose processes it shows, so this cannot be the mother's work.
+                flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+                calls.add("mount", b"proc", b"/proc", b"proc", flags, b"subset=pid,hidepid=2")
+            if into_group:
+                calls.add("unshare", CLONE_NEWCGROUP)
+            calls.add("chdir", b"/work")
+        kept = 0 if no_ruleset else 1
+        free = FOLDERS + kept
+        self.arrive = plan.Plan()
+        first = calls if self.isolated else self.arrive
+        if not self.isolated:
+            first.add("chdir", self._work)
+        if kept:
+            place["rules"] = first.add("dup3", 0, FOLDERS, os.O_CLOEXEC, result=FOLDERS)
+        # The zygote's own and everything that came with the request but this guest's three.
+        first.add("close_range", free, RECORDING - 1, 0)
+        first.add("close_range", RECORDING + 1, _ALL, 0)
+        if not self.isolated:
+            place["process"] = first.add("pidfd_open", 0, 0, result=free)
+            folder = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+            first.add("openat", AT_FDCWD, b".", folder, 0, result=free + 1)
+            self.own[:] = [free, free + 1]
+            for fd in self.own:
+                calls.add("close", fd)
+        self._rules = first
+        if kept:
+            rights = landlock.WRITE | (landlock.EXECUTE | landlock.MAKE_SPECIAL if self.programs else 0)
+            for buffer in self._paths[:writable]:
+                landlock.plan_allow(calls, FOLDERS, buffer, rights, free)
+        if self.own_users:
+            calls.add("setgroups", 0, 0)
+            for name in ("setresgid", "setresuid"):
+                place[name] = calls.add(name, 0, 0, 0)
+        calls.add("prctl", PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+        calls.add("capset", *capability_arguments(()))
+        if not self.isolated:
+            # The caller may end without a word, and no namespace ends with it; what is given up next cannot undo this.
+            calls.add("prctl", PR_SET_PDEATHSIG, _SIGKILL)
+            # One that ended before sends no signal any more, but it is no longer the parent either.
+            calls.add("getppid", result=self._parent)
+        # Changing the user makes the kernel decide again whether others may look; so this comes after it.
+        calls.add("prctl", PR_SET_DUMPABLE, 0)
+        self._limits = []
+        for what in limits:
+            new = plan.words(2)
+            calls.add("prlimit64", 0, what, new, 0)
+            self._limits.append(new)
+        self.gaps = [("landlock", no_rules)] if no_ruleset else []
+        if kept:
+            calls.add("landlock_restrict_self", FOLDERS, 0)
+            calls.add("close", FOLDERS)
+        self.layers = self._layers(0 if no_ruleset else landlock.abi())
+        if self.boot is not None:
+            self.said = self.boot.greeting(self.layers, self.gaps)
+            self.greet = plan.Plan()
+            # The conversation is new and takes them whole.
+            self.greet.add("write", TALK, self.said, len(self.said), result=len(self.said))
+
+    def _layers(self, version: int) -> dict[str, str]:
+        landlocked = f"landlock(abi {version})"
+        layers = {"no_new_privs": "prctl", "no_privilege": "capset", "syscall_filtered": "seccomp"}
+        walls = ["mountns"] if self.isolated else []
+        network = ["netns"] if self.isolated else []
+        layers["fs_confined"] = "+".join([*walls, *([landlocked] if version else []), "seccomp"])
+        layers["net_confined"] = "+".join(["seccomp", *network, *([landlocked] if version >= 4 else [])])
+        layers["denials_recorded"] = "all" if self.record else "partial"
+        if self.isolated:
+            layers |= {"pid_hidden": "pidns", "own_root": "mountns+pivot_root"}
+            if self.own_users:
+                layers["own_uid"] = "userns"
+        return layers

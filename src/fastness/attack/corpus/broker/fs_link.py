@@ -1,0 +1,37 @@
+"""
+Reads a name in its folder that is a link to what is outside.
+"""
+
+from __future__ import annotations
+
+from fastness.attack import brokering
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.capabilities.fs import FsScope
+from fastness.tier import Guarantee
+
+CODE = """
+attempt(ctx.fs.read, path='name')
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier, with a folder to read."""
+    with brokering.Broker(arena) as broker:
+        brokering.planted(broker.root, broker.outside, "link")
+        return arena.leaked(broker.run(CODE, FsScope(read=True)))
+
+
+def control(arena: Arena) -> Effect:
+    """Before a careless host."""
+    with brokering.folders(arena, "link"):
+        return arena.leaked(brokering.control(arena, CODE))
+
+
+ATTACK = Attack(
+    id="broker.fs_link",
+    claim=Claim(Guarantee.FS_CONFINED, "No link in a folder is followed."),
+    tiers=dict.fromkeys(("wasm", "confined", "isolated"), Expect(Layer.BROKER, "escape", calls=("read",))),
+    attack=attack,
+    control=control,
+)

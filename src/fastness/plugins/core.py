@@ -1,0 +1,217 @@
+"""
+What the parts of one plugin host share: its ceiling, its store, its adapters, its trail, and the runs that go on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastness import config, policy
+from fastness.backends import registry
+from fastness.broker.calls import RunCalls
+from fastness.broker.functions import KIND as FUNCTIONS
+from fastness.broker.gate import Gate
+from fastness.capability import Adapter
+from fastness.errors import ConfigurationError, GrantError, PackageChanged, PolicyError
+from fastness.grant import Ceiling, check_owner, open_ceiling
+from fastness.manifest import Manifest
+from fastness.plugins import rows
+from fastness.plugins.adapters import Adapters
+from fastness.plugins.events import Events
+from fastness.plugins.package import Package
+from fastness.plugins.standing import Opened, Standing, Standings
+from fastness.plugins.states import Known, Source, State
+from fastness.plugins.store import Store, Watch
+from fastness.policy import Policy
+from fastness.tier import Tier
+
+__all__ = ["Core", "check_source"]
+
+#: Strength of the weakest tier for code of strangers.
+_STRANGERS = 2
+
+
+class Core:
+    """
+    See :class:`fastness.plugins.host.AsyncPluginHost` for the arguments; ``here`` says that whoever waits for a guest
+    is a thread that may serve its calls too, and no loop.  Methods block; any thread may call them.
+    """
+
+    def __init__(
+        self,
+        ceiling: Ceiling | None,
+        adapters: Mapping[str, Adapter] | None,
+        functions: Mapping[str, Callable[..., Any]] | None,
+        tier: str | None,
+        here: bool = False,
+    ) -> None:
+        if ceiling is not None and not isinstance(ceiling, Ceiling):
+            raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
+        settings = config.load()
+        self.adapters = Adapters(settings, adapters, functions)
+        self.specs = self.adapters.specs
+        self.ceiling = ceiling or settings.ceiling(self.specs) or open_ceiling(self.adapters.kinds())
+        self._tier = _host_tier(registry.named(tier, dict(os.environ)))
+        self._here = here
+        self.store = Store(self.specs)
+        self.standings = Standings(self.store, self.specs)
+        self.opened = Opened()
+        self.events = Events()
+        #: Whether runs have a thread each, which may serve quick calls itself.
+        self._here = here
+        self._lock = threading.Lock()
+        self._running: dict[str, tuple[Policy, RunCalls]] = {}
+
+    # what there is
+
+    def known(self, plugin: object) -> Known:
+        """What is known of a plugin that is not removed.  Raises ConfigurationError."""
+        known = self.store.plugin(plugin) if isinstance(plugin, str) else None
+        if known is None or known.state is State.REMOVED:
+            raise rows.unknown(str(plugin))
+        return known
+
+    def tier_of(self, known: Known, manifest: Manifest) -> str:
+        """The tier that a plugin runs in: the operator's for it, else the host's, else the default of its runtime."""
+        if known.tier:
+            return known.tier
+        # Of the others each runtime has one tier.
+        if self._tier is not None and manifest.runtime == "python":
+            return self._tier
+        return policy.default_tier(manifest).value
+
+    # what may be
+
+    def may(self, plugin: str, owner: str, what: str = "") -> tuple[Standing, Policy]:
+        """
+        What stands, and the policy of this moment; ``what`` is for the record, where nothing may run.
+
+        Raises GrantError, PolicyError, ConfigurationError.
+        """
+        check_owner(owner)
+        standing = self.standings.of(plugin, owner)
+        try:
+            return standing, self._policy(standing, owner)
+        except ConfigurationError as error:
+            self.events.refused("invoke", plugin, owner, what, _code(standing, error))
+            raise
+
+    def _policy(self, standing: Standing, owner: str) -> Policy:
+        known, manifest, grant, _ = standing
+        fix = f"run: fastness plugin grant {known.id} --owner {owner}"
+        if known.state not in (State.ENABLED, State.AWAITING_GRANT):
+            why = f": {known.why}" if known.why else ""
+            raise ConfigurationError("plugin", f"{known.id} is {known.state.value}{why}", "a plugin that is enabled")
+        if grant is None:
+            raise GrantError("grant", f"{owner} has granted {known.id} nothing", f"a grant; {fix}")
+        if grant.package_digest != known.digest:
+            why = f"; {known.why}" if known.why else ""
+            raise GrantError("grant", f"that of {owner} is for other files{why}", f"one for {known.version}; {fix}")
+        if known.state is State.AWAITING_GRANT:
+            raise GrantError("plugin", f"{known.id} waits for a grant: {known.why}", fix)
+        tier = self.tier_of(known, manifest)
+        made = policy.build_policy(manifest, grant, self.ceiling, self.specs, tier=tier, trust=known.trust)
+        check_source(known, made.tier)
+        return made
+
+    def files(self, known: Known, owner: str) -> Package:
+        """The checked bytes of a plugin.  Raises PackageChanged, and records it; ConfigurationError where they went."""
+        try:
+            return self.opened.get(known.digest).package
+        except PackageChanged:
+            now = self.store.plugin(known.id)
+            if now is None or now.state is State.REMOVED or now.digest != known.digest:
+                # Nobody changed them: they were on their way out while this call was on its way in.
+                code, allowed = "changed", "one that is there; call it again"
+                self.events.refused("invoke", known.id, owner, known.digest, code)
+                raise ConfigurationError("plugin", f"{known.id} was upgraded or removed just now", allowed) from None
+            self.events.refused("invoke", known.id, owner, known.digest, "changed")
+            raise
+
+    # runs
+
+    def _calls(self, standing: Standing, made: Policy, run: str) -> tuple[RunCalls, Watch]:
+        """The brokered calls of a run under this policy, and what they are judged by."""
+        functions: Any = made.scopes.get(FUNCTIONS)
+        # What stood then was a grant that stands, of a plugin that may be called, for its files: see _policy.
+        seen = None if standing.at is None else (*standing.at, made.revision)
+        watch = self.store.watch(made.plugin, made.owner, seen)
+        gate = Gate(
+            made.scopes,
+            self.specs,
+            self.adapters,
+            made_at=made.revision,
+            revision=watch,
+            expires=made.expires,
+            offered=None if functions is None else {FUNCTIONS: functions.names},
+        )
+        calls = RunCalls(
+            gate,
+            self.events.trail,
+            run=run,
+            plugin=made.plugin,
+            owner=made.owner,
+            calls=made.limits.calls,
+            value_bytes=made.limits.frame_bytes,
+            # From the first call on, so no earlier than the run itself ends.
+            seconds=made.limits.wall_s,
+            limits=made.limits,
+            here=self._here,
+        )
+        return calls, watch
+
+    def begin(self, standing: Standing, made: Policy, run: str) -> RunCalls:
+        """The calls of a run that is about to begin, known from here on to whoever revokes.  Raises GrantError."""
+        calls, watch = self._calls(standing, made, run)
+        with self._lock:
+            self._running[run] = made, calls
+        # Whoever revoked before it was in there did not see it; this sees that they did.
+        if watch() != made.revision:
+            self.end(run)
+            raise GrantError("grant", "it was revoked just now", "a grant that stands")
+        return calls
+
+    def end(self, run: str) -> None:
+        """A run is over.  Idempotent."""
+        with self._lock:
+            found = self._running.pop(run, None)
+        if found is not None:
+            found[1].close()
+
+    def cancel(self, plugin: str, owner: str | None = None) -> None:
+        """Cancel what is in flight in this process; others look by themselves."""
+        with self._lock:
+            found = list(self._running.values())
+        for made, calls in found:
+            if made.plugin == plugin and (owner is None or made.owner == owner):
+                calls.revoke()
+
+    def close(self) -> None:
+        """Close what was opened.  Idempotent."""
+        self.adapters.close()
+        self.store.close()
+
+
+def _code(standing: Standing, error: ConfigurationError) -> str:
+    """Why nothing may run, in a word for the record."""
+    if standing.known.state in (State.DISABLED, State.QUARANTINED):
+        return standing.known.state.value
+    if isinstance(error, PolicyError):
+        return "expired" if error.field == "grant" else "not_permitted"
+    return "not_granted"
+
+
+def _host_tier(named: str | None) -> str | None:
+    """The tier for plugins without one of their own; None is each one's default."""
+    if named == "local":
+        raise ConfigurationError("tier", named, "a tier that isolates: plugins never run unsandboxed")
+    return None if named == "auto" else named
+
+
+def check_source(known: Known, tier: Tier) -> None:
+    """Raises PolicyError where code of strangers would run in a tier that is too weak for it, whoever has read it."""
+    if known.source is Source.MARKETPLACE and tier.strength < _STRANGERS:
+        raise PolicyError("tier", tier.value, "confined or a stronger one: the plugin is from the marketplace")

@@ -1,0 +1,150 @@
+"""
+Decisions about plugins: what is installed, granted, revoked, moved and removed, each recorded.
+
+What gives power is on the record before it is given; what takes power away is done first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from fastness import policy
+from fastness.errors import BackendError, CapabilityError, PolicyError
+from fastness.grant import Grant, kind_of
+from fastness.manifest import Manifest
+from fastness.plugins import installed, package, rows
+from fastness.plugins.core import Core, check_source
+from fastness.plugins.granting import make_grant
+from fastness.plugins.shown import Shown, shown
+from fastness.plugins.states import Known, State
+
+__all__ = ["Decisions"]
+
+
+class Decisions:
+    """Made for one host.  Methods block; see :class:`fastness.plugins.host.AsyncPluginHost` for what they do."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def show(self, plugin: str) -> Shown:
+        """A plugin as its owner sees it."""
+        core = self._core
+        known = core.known(plugin)
+        manifest = core.store.manifest(plugin)
+        tier = core.tier_of(known, manifest)
+        lacking = core.adapters.lacking(manifest)
+        return shown(known, manifest, core.store.grants(plugin), tier, core.ceiling, core.specs, lacking)
+
+    def install(self, path: str | os.PathLike[str], source: str, upgrade: bool) -> Shown:
+        """Copy the files and note what they ask for."""
+        from fastness.plugins.javascript import evaluate
+
+        core = self._core
+        origin = rows.source_of(source)
+        found = package.read(path)
+        manifest = package.manifest_of(found, core.specs, evaluate=evaluate)
+        target = f"{manifest.version} {found.digest} {origin.value}"
+        with core.events.before("upgrade" if upgrade else "install", manifest.id, target=target), installed.arriving():
+            installed.install(found)
+            before = core.store.plugin(manifest.id)
+            if before is None or before.state is State.REMOVED:
+                # Whoever removed the last of this id may not have come to the end of it.
+                core.adapters.forget(manifest.id)
+            core.store.install(manifest, found.digest, origin, upgrade=upgrade)
+        core.opened.forget(found.digest)
+        if upgrade:
+            self._prune()
+        return self.show(manifest.id)
+
+    def grant(self, plugin: str, **options: Any) -> Grant:
+        """Let a grant stand; ``options`` are those of :func:`make_grant`."""
+        core = self._core
+        known = core.known(plugin)
+        manifest = core.store.manifest(plugin)
+        made = make_grant(manifest, core.ceiling, core.specs, digest=known.digest, **options)
+        self._check_process(manifest, made)
+        kinds = ", ".join(sorted(map(kind_of, made.allowed))) or "nothing"
+        with core.events.before("grant", plugin, owner=made.owner, target=f"{kinds}; {known.digest}"):
+            return core.store.grant(made)
+
+    def _check_process(self, manifest: Manifest, grant: Grant) -> None:
+        """Programs need a tier that runs them.  It is tried now: at their first call it would be too late to say so."""
+        scope: Any = grant.scope("process")
+        if scope is not None and scope.runs and manifest.scope("process") is not None:
+            self._core.adapters.check_process(scope.tier)
+
+    def revoke(self, plugin: str, owner: str | None) -> int:
+        """End grants; how many stood."""
+        core = self._core
+        core.known(plugin)
+        ended = core.store.revoke(plugin, owner)
+        core.cancel(plugin, owner)
+        if not ended:
+            # Nothing was taken away, and so there is nothing to record.
+            return 0
+        target = f"{ended} ended" if owner is not None else f"of all owners: {ended} ended"
+        core.events.after("revoke", plugin, owner=owner or "", target=target)
+        return ended
+
+    def enable(self, plugin: str) -> Known:
+        """Let it be called again."""
+        core = self._core
+        core.known(plugin)
+        manifest = core.store.manifest(plugin)
+        for grant in core.store.grants(plugin):
+            self._check_process(manifest, grant)
+        with core.events.before("enable", plugin):
+            return core.store.enable(plugin)
+
+    def disable(self, plugin: str) -> Known:
+        """Let nobody call it."""
+        return self._end("disable", plugin, lambda: self._core.store.disable(plugin))
+
+    def quarantine(self, plugin: str, why: str) -> Known:
+        """Let nobody call it, for a reason."""
+        return self._end("quarantine", plugin, lambda: self._core.store.quarantine(plugin, why))
+
+    def _end(self, op: str, plugin: str, change: Callable[[], Known]) -> Known:
+        self._core.known(plugin)
+        known = change()
+        self._core.cancel(plugin)
+        self._core.events.after(op, plugin, target=known.why)
+        return known
+
+    def remove(self, plugin: str) -> Known:
+        """End it, and what was kept for it."""
+        core = self._core
+        known = core.known(plugin)
+        gone = core.store.remove(plugin)
+        core.cancel(plugin)
+        core.opened.forget(known.digest)
+        core.events.after("remove", plugin, target=f"{known.version} {known.digest}")
+        # With those of its earlier versions; and before what may fail because an adapter does.
+        self._prune()
+        try:
+            core.adapters.forget(plugin)
+        except (CapabilityError, TimeoutError) as error:
+            fix = "a plugin of this id that is installed later does not get it: it is tried again before"
+            raise BackendError(f"deleting what {plugin} kept", error, fix) from error
+        return gone
+
+    def _prune(self) -> None:
+        installed.prune(lambda: {one.digest for one in self._core.store.plugins()})
+
+    def set_tier(self, plugin: str, tier: str, trust: str) -> Known:
+        """Choose its tier."""
+        core = self._core
+        known = core.known(plugin)
+        manifest = core.store.manifest(plugin)
+        if tier:
+            chosen = policy.check_tier(manifest, tier, trust)
+            check_source(known, chosen)
+            if chosen.value not in core.ceiling.tiers:
+                allowed = ", ".join(core.ceiling.tiers) or "no tier"
+                raise PolicyError("tier", chosen.value, f"{allowed}: that is what the operator permits")
+        words = f"{known.tier or 'default'} to {tier or 'default'}" + (f", {trust}" if trust and tier else "")
+        with core.events.before("tier", plugin, target=words):
+            return core.store.set_tier(plugin, tier, trust)
