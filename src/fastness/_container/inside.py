@@ -24,7 +24,7 @@ COMPILE = (
 _COMPILE_S = 60.0
 #: Every module, in the order in which they need each other, and the file of its text.
 SUPERVISOR = ("_fastness_parcel", "_fastness_checks", "_fastness_line", "_fastness_guest", "_fastness_supervisor")
-PYTHON = ("_fastness_encode", "_fastness_context", "_fastness", "_fastness_native")
+PYTHON = ("_fastness_encode", "_fastness_sources", "_fastness_context", "_fastness", "_fastness_native")
 _FILES = {
     "_fastness_parcel": ("fastness._container", "parcel.py"),
     "_fastness_checks": ("fastness.guest", "checks.py"),
@@ -32,6 +32,7 @@ _FILES = {
     "_fastness_guest": ("fastness.guest", "contained.py"),
     "_fastness_supervisor": ("fastness.guest", "supervisor.py"),
     "_fastness_encode": ("fastness.guest", "encode.py"),
+    "_fastness_sources": ("fastness.guest", "sources.py"),
     "_fastness_context": ("fastness.guest", "context.py"),
     "_fastness": ("fastness.guest", "boot.py"),
     "_fastness_native": ("fastness.guest", "native.py"),

@@ -131,6 +131,7 @@ class ContainerBackend(Backend):
             memory=limits.memory,
             file_bytes=limits.file_bytes,
             fds=limits.fds,
+            stack=request.stack or 0,
         )
 
     @staticmethod

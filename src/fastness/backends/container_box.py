@@ -38,6 +38,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 0
     file_bytes: int = 0
     fds: int = 0
+    stack: int = 0
 
 
 class ContainerBox(Box):
@@ -121,7 +122,7 @@ def first_words(image: Image, kind: Kind, *, check: bool = True) -> bytes:
         "python": kind.python,
         "packages": list(_PACKAGES),
         "preload": list(kind.preload),
-        "limits": {"memory": kind.memory, "file_bytes": kind.file_bytes, "fds": kind.fds},
+        "limits": {"memory": kind.memory, "file_bytes": kind.file_bytes, "fds": kind.fds, "stack": kind.stack},
         "expect": spec.expected(kind.ask) if check else None,
     }
     data = json.dumps(config).encode()

@@ -52,6 +52,11 @@ class ContainerSession(BackendSession):
             if self._turn.leave():
                 self._backend.done(self._box)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the guest is not known to be over."""
+        return not self._lost and self._box.alive
+
     async def aclose(self) -> None:
         """End the container; an execute that is under way ends as cancelled, and gives it back.  Idempotent."""
         if self._turn.close():

@@ -133,9 +133,11 @@ def _serve(config: dict[str, Any]) -> None:
         (resource.RLIMIT_DATA, numbers[5] + limits["memory"]),
         (resource.RLIMIT_FSIZE, max(1, limits["file_bytes"])),
         (resource.RLIMIT_NOFILE, limits["fds"]),
+        (resource.RLIMIT_STACK, limits["stack"]),
     ):
-        resource.setrlimit(what, (value, value))
-    native.serve(3, "/work", "/tmp", {}, [], False)
+        if value:
+            resource.setrlimit(what, (value, value))
+    native.serve(3, "/work", "/tmp", native.greeting({}, []), False)
 
 
 def program(command: list[str], environment: dict[str, str], limits: dict[str, int], fds: tuple[int, int, int]) -> None:

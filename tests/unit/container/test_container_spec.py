@@ -146,3 +146,11 @@ def test_the_code_that_runs_inside_imports_nothing_of_the_package() -> None:
     for name, text in inside.texts().items():
         assert "from fastness" not in text, name
         assert "import fastness" not in text, name
+
+
+def test_python_guests_have_the_modules_of_every_native_guest() -> None:
+    """In the same order, with the same texts."""
+    from fastness.backends import native_config
+
+    assert {name: inside.texts()[name] for name in inside.PYTHON} == native_config.sources()
+    assert list(inside.PYTHON) == list(native_config.sources())
