@@ -33,7 +33,7 @@ def count(ctx, by):
     return ctx.storage.get("count")
 
 def look(ctx):
-    return {"net": getattr(ctx, "net", None) is None, "user": os.getuid(), "files": sorted(os.listdir("/work"))}
+    return {"net": getattr(ctx, "net", None) is None, "user": os.getuid()}
 """
 
 
@@ -55,5 +55,4 @@ def test_a_plugin_in_a_container(named: str, plugin: Path) -> None:
             result = host.invoke("acme.counter", "count", {"by": 2}, owner="ann")
             assert (result.outcome.kind, result.value, result.tier) == (OutcomeKind.OK, expected, "container")
         seen = host.invoke("acme.counter", "look", owner="ann").value
-        assert (seen["net"], seen["user"]) == (True, 65532)
-        assert "main.py" in seen["files"]
+        assert seen == {"net": True, "user": 65532}
