@@ -333,7 +333,8 @@ def test_packages_that_are_all_code(scene: Scene) -> None:
     assert scene.value() == ["parts", 2, 3, "1", [], True]
     result = scene.go("fail")
     assert "# this line" in result.stderr and "main.py" in result.stderr
-    assert "fastness" not in result.stderr and "importlib" not in result.stderr
+    # The folder that a guest of some tiers works in may have our name in its path; frames of ours have it in brackets.
+    assert "<_fastness" not in result.stderr and "importlib" not in result.stderr
 
 
 def test_code_in_another_encoding(scene: Scene) -> None:

@@ -101,7 +101,7 @@ def test_refusals_are_lines(host: Host) -> None:
     )
     found = lines(report)
     assert found[:3] == [
-        "no outside refused: outside forbidden",
+        "no outside forbidden",
         "no invalid Expected `str`, got `int` - at `$.key`",
         "no failed it broke",
     ]

@@ -16,7 +16,8 @@ from fastness.attack import registry
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Skip
 
-pytestmark = pytest.mark.attack
+# It says something of the corpus and nothing of a machine, so it is asked for by .ci/long, and by whoever adds an attack.
+pytestmark = [pytest.mark.attack, pytest.mark.long]
 
 NEEDS = {
     "wasm": ("python guest", "javascript guest"),

@@ -92,8 +92,9 @@ def _start(arguments: list[str], environment: dict[str, str], fds: list[int]) ->
         os.dup2(fds[0] if fds else os.open("/dev/null", os.O_RDONLY), 0)
         cloning.close_from(3)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        # What the interpreter ignores, a program would go on ignoring.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        # What this interpreter ignores, or the caller did as a shell's background job does, a program would go on
+        # ignoring (execve(2)).
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
         os.execvpe(arguments[0], arguments, environment)  # noqa: S606  # no shell is what is wanted

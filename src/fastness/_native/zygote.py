@@ -364,7 +364,8 @@ class _Zygote:
         try:
             ruleset = landlock.Ruleset()
         except OSError as error:
-            if not self.isolated:
+            # A want of descriptors or memory passes, and what it costs is this birth and not the wall of all to come.
+            if not self.isolated or error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
                 raise
             self.no_rules = error.strerror or str(error)
             return

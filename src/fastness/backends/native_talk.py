@@ -188,8 +188,9 @@ class Talk:
     async def _take(self, waiter: select.epoll, grace_s: float) -> None:
         box = self.box
         talk, process = box.talk.fileno(), box.process
-        # What came while the guest became ready was taken in with that, and no descriptor tells of it any more.
-        more = self._hear()
+        # What came while the guest became ready was taken in with that, and no descriptor tells of it any more.  It is
+        # heard as all that comes later is, for it may be calls, after which the guest waits.
+        more: bool | None = True
         heard = self.bystander.control_fd if self.bystander is not None else -1
         while more is not None:
             if box.closed:

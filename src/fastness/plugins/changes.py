@@ -26,7 +26,8 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 
 from fastness.errors import BackendError
 
@@ -35,6 +36,10 @@ __all__ = ["Changes"]
 #: Native order: it is shared memory of one machine, read and written as the processor does.
 _NUMBER = struct.Struct("=Q")
 _STEP_S = 0.002
+
+
+def _nothing() -> None:
+    """What ends where nothing was begun."""
 
 
 class Changes:
@@ -50,6 +55,7 @@ class Changes:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._descriptor = -1
+        self._end: Callable[[], object] = _nothing
         self._open()
 
     def _open(self) -> None:
@@ -71,9 +77,11 @@ class Changes:
                 raise
         except OSError as error:
             raise self._failed("opening the plugin store", error) from error
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        self._end()
         self._descriptor = descriptor
+        # Watches may look at the number for as long as they are there, so this goes with the last of them and not with
+        # a call of its owner's; what is mapped goes with the views of it.
+        self._end = weakref.finalize(self, os.close, descriptor)
         self._identity = status.st_dev, status.st_ino
         #: The number is ``view[0]``.
         self.view = memoryview(mapped).cast("Q")
