@@ -257,11 +257,12 @@ class TestNotAsAsked:
         assert "inside" in str(caught.value)
 
 
-def backend_run(backend: ContainerBackend) -> object:
+def backend_run(backend: ContainerBackend, **fields: str) -> object:
     from fastness.backends.base import Staged
     from fastness.waiting import drive
 
-    request = RunRequest(code="1", tier="container", limits=Limits(pids=15, memory=64 << 20, file_bytes=1 << 20))
+    limits = Limits(pids=15, memory=64 << 20, file_bytes=1 << 20)
+    request = RunRequest(code="1", tier="container", limits=limits, **fields)
     try:
         return drive(backend.run(request, Staged(), None))
     finally:

@@ -81,6 +81,15 @@ def of_folder(root: int) -> Iterator[bytes]:
     yield _END
 
 
+def of_path(path: str) -> Iterator[bytes]:
+    """As :func:`of_folder`, of the folder at a path."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield from of_folder(folder)
+    finally:
+        os.close(folder)
+
+
 def _entry(folder: int, name: str, path: str, waiting: list[tuple[int, str]]) -> Iterator[bytes]:
     status = os.lstat(name) if folder < 0 else os.stat(name, dir_fd=folder, follow_symlinks=False)
     mode, kind = stat.S_IMODE(status.st_mode), stat.S_IFMT(status.st_mode)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from fastness._container import profile
+from fastness._container.bind import Bind
 from fastness._container.image import Image
 from fastness._container.layer import USER
 from fastness._container.probe import Engine
@@ -61,6 +62,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     it, of ``tmp`` for /tmp, processes with the supervisor among them, open files, processors.
 
     ``programs``: whether files of /work may be executed.  ``runtime`` is an engine's name for one, such as ``runsc``.
+    ``bind`` is a folder of this machine that is /work itself; ``work`` and ``files`` then bound nothing.
     """
 
     memory: int
@@ -72,6 +74,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     tmp: int = TMP
     programs: bool = False
     runtime: str = ""
+    bind: Bind | None = None
 
 
 def tmpfs(engine: Engine, ask: Ask) -> dict[str, str]:
@@ -88,10 +91,20 @@ def tmpfs(engine: Engine, ask: Ask) -> dict[str, str]:
         "/run": f"{plain},noexec,size={SMALL},mode=0755",
         "/var/tmp": f"{plain},noexec,size={SMALL},mode=1777",  # noqa: S108  # inside
     }
+    if ask.bind is not None:
+        del found["/work"]
     if engine.kind == "podman":
         # Else it copies what the image has there, modes and all.
         found = {place: f"{options},notmpcopyup" for place, options in found.items()}
     return found
+
+
+def mounts(ask: Ask) -> list[dict[str, Any]]:
+    """What of this machine is in the container: nothing, unless that was asked for."""
+    if ask.bind is None:
+        return []
+    options = {"Propagation": "rprivate", "NonRecursive": True}
+    return [{"Type": "bind", "Source": ask.bind.path, "Target": "/work", "ReadOnly": False, "BindOptions": options}]
 
 
 def rlimits(ask: Ask) -> dict[str, int]:
@@ -115,6 +128,7 @@ def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict
         "IpcMode": "private",
         "ShmSize": SHM,
         "Tmpfs": tmpfs(engine, ask),
+        "Mounts": mounts(ask),
         "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in rlimits(ask).items()],
         # Nothing that a guest writes goes to the engine's disk; its output is read from the attached stream.
         "LogConfig": {"Type": "none"},
@@ -170,9 +184,15 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
     check("ShmSize", host.get("ShmSize"), SHM)
     check("LogConfig", (host.get("LogConfig") or {}).get("Type"), "none")
     check("CapAdd", host.get("CapAdd") or [], [])
-    for name in ("Binds", "VolumesFrom", "Devices", "DeviceRequests", "GroupAdd", "DeviceCgroupRules"):
+    for name in ("VolumesFrom", "Devices", "DeviceRequests", "GroupAdd", "DeviceCgroupRules"):
         check(name, host.get(name) or [], [])
-    check("Mounts", found.get("Mounts") or [], [])
+    bound = ask.bind.path if ask.bind is not None else ""
+    # Podman lists a mount among these too, with its options.
+    binds = [str(one) for one in host.get("Binds") or ()]
+    check("Binds", [one for one in binds if not bound or not one.startswith(f"{bound}:/work:")], [])
+    names = ("Type", "Source", "Destination", "RW", "Propagation")
+    wanted_mounts = [["bind", bound, "/work", True, "rprivate"]] if bound else []
+    check("Mounts", [[one.get(name) for name in names] for one in found.get("Mounts") or ()], wanted_mounts)
     for name in ("PidMode", "UTSMode", "UsernsMode"):
         check(name, host.get(name) in ("", "private", None), True)
     check("IpcMode", host.get("IpcMode") in ("private", "shareable"), True)
@@ -199,9 +219,9 @@ def expected(ask: Ask) -> dict[str, Any]:
         "pids": ask.pids,
         "cpus": round(ask.cpus, 3),
         "rlimits": rlimits(ask),
-        "binds": [],
+        "bind": [ask.bind.device, ask.bind.inode] if ask.bind is not None else None,
         "mounts": {
-            "/work": {"size": ask.work, "exec": ask.programs},
+            **({} if ask.bind is not None else {"/work": {"size": ask.work, "exec": ask.programs}}),
             "/tmp": {"size": ask.tmp},  # noqa: S108  # inside
             "/run": {"size": SMALL},
             "/var/tmp": {"size": SMALL},  # noqa: S108  # inside

@@ -12,7 +12,8 @@ import time
 from functools import partial
 from typing import Any
 
-from fastness._container import containers, parcel
+from fastness._container import bind, containers, parcel
+from fastness._container.bind import Bind
 from fastness._container.faults import EngineFault
 from fastness._container.image import Image
 from fastness._container.probe import Engine
@@ -113,8 +114,10 @@ class ContainerBackend(Backend):
         preload = native_config.check_preload(request.preload or ())
         base = min(_BASE + _BASE_PRELOAD * len(preload), _BASE_MOST)
         tmp = min(TMP, max(limits.file_bytes, SMALL))
+        bound = self._bound(request)
         ask = Ask(
-            memory=limits.memory + limits.file_bytes + base + tmp + SHM,
+            # What is in a tmpfs is memory; what is in a bound folder is not.
+            memory=limits.memory + (limits.file_bytes if bound is None else 0) + base + tmp + SHM,
             tmp=tmp,
             work=max(limits.file_bytes, 4096),
             files=limits.files,
@@ -122,6 +125,7 @@ class ContainerBackend(Backend):
             fds=limits.fds,
             cpus=self._cpus,
             programs=request.runtime == "command",
+            bind=bound,
         )
         return Kind(
             image=self.image(request.image).id,
@@ -133,6 +137,15 @@ class ContainerBackend(Backend):
             fds=limits.fds,
             stack=request.stack or 0,
         )
+
+    def _bound(self, request: RunRequest) -> Bind | None:
+        """The folder that is /work itself, where the request names one.  Raises ConfigurationError, TierUnavailable."""
+        if request.bind is None:
+            return None
+        engine = self.engine()
+        if not engine.endpoint.local:
+            raise ConfigurationError("bind", request.bind, "nothing: the engine is over a network, on other folders")
+        return bind.look(request.bind, engine.endpoint.path)
 
     @staticmethod
     def _check(request: RunRequest, calls: Calls | None = None) -> None:
@@ -219,7 +232,7 @@ class ContainerBackend(Backend):
         assert self._slots is not None
         self._slots.release()
         self._stock.bury(box)
-        if request is not None and self._stock.is_wanted(box.kind):
+        if request is not None and request.bind is None and self._stock.is_wanted(box.kind):
             self._stock.refill(box.kind, self)
 
     # running
@@ -304,6 +317,11 @@ class ContainerBackend(Backend):
     async def _collect(self, talk: Talk, staged: Staged, scratch: Scratch, over: bool) -> Collected:
         box, limits = talk.box, talk.request.limits
         assert isinstance(box, ContainerBox)
+        if talk.request.bind is not None:
+            # What it left is where it is to be.
+            box.pump.say("finish")
+            await talk.drain(_DRAIN_S)
+            return Collected()
         folder = await self._waiting.call(partial(scratch.make, "out"))
         box.pump.collect(folder, limits.file_bytes, limits.files)
         box.pump.say("finish" if over else "rest")
@@ -332,6 +350,8 @@ class ContainerBackend(Backend):
             self._check(request, calls)
             if request.runtime != "python":
                 raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
+            if request.bind is not None:
+                raise ConfigurationError("bind", request.bind, "one run, and no session")
             box = await self.take(request)
         except BaseException:
             await close_calls(calls, self._waiting)
@@ -341,6 +361,8 @@ class ContainerBackend(Backend):
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` containers waiting, ready."""
         self._check(request)
+        if request.bind is not None:
+            raise ConfigurationError("bind", request.bind, "one run, and nothing that waits")
         engine = await self._waiting.call(self.engine)
         kind = await self._waiting.call(partial(self.kind, request))
         missing = min(count, self._limit) - self._stock.waiting_count(kind)

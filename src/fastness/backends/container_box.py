@@ -122,6 +122,7 @@ def first_words(image: Image, kind: Kind, *, check: bool = True) -> bytes:
         "python": kind.python,
         "packages": list(_PACKAGES),
         "preload": list(kind.preload),
+        "bound": kind.ask.bind is not None,
         "limits": {"memory": kind.memory, "file_bytes": kind.file_bytes, "fds": kind.fds, "stack": kind.stack},
         "expect": spec.expected(kind.ask) if check else None,
     }

@@ -107,6 +107,11 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
         kind = OutcomeKind.CRASHED if made.outcome.ok else made.outcome.kind
         outcome = Outcome(kind, detail, made.outcome.signal, made.outcome.dropped_bytes)
         made = msgspec.structs.replace(made, outcome=outcome)
+    if talk.request.bind is not None:
+        # That folder can be read and changed, and has no end but the disk's.
+        name = Guarantee.FS_CONFINED.value
+        shown = {**made.layers, name: "mountns, but for /work: a folder of this machine, without a quota"}
+        made = msgspec.structs.replace(made, layers=shown, lacks=(name,))
     return made
 
 

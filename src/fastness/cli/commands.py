@@ -16,6 +16,9 @@ _GUESTS = ("python", "javascript")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+bind_option = click.option(
+    "--bind", metavar="DIR", help="In the tier container: DIR itself as /work, without a quota and changed at once."
+)
 
 
 @click.group(context_settings=_CONTEXT)
@@ -46,6 +49,7 @@ def cli() -> None:
 @click.option("--seed", type=int, metavar="N", help="Fix randomness and the hash seed.")
 @click.option("--time", "clock", metavar="T", help="Fix the clock: seconds since 1970, or an ISO 8601 time.")
 @click.option("--image", metavar="I", help="Image to run in, for tiers that have images.")
+@bind_option
 @click.option("--raw", is_flag=True, help="Pass the guest's output on unchanged, control characters and all.")
 @json_option
 def run(**options: Any) -> int:
@@ -80,6 +84,7 @@ def run(**options: Any) -> int:
 @click.option("--env", multiple=True, metavar="K=V", help="A variable for the command.  May be repeated.")
 @click.option("--stdin", metavar="FILE", help="Its standard input; - for that of this command.  [default: empty]")
 @click.option("--image", metavar="I", help="Image to run in, for tiers that have images.")
+@bind_option
 @click.option("--raw", is_flag=True, help="Pass the output on unchanged, control characters and all.")
 @json_option
 def execute(**options: Any) -> int:

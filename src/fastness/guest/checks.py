@@ -105,7 +105,7 @@ def differences(expect: dict[str, Any]) -> list[str]:
     check("processor time", _cpus(), expect["cpus"])
     for name, limit in expect["rlimits"].items():
         check(name, resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1], limit)
-    found += _mounts(expect["mounts"], expect["binds"])
+    found += _mounts(expect["mounts"], expect["bind"])
     with open("/proc/net/dev") as file:
         networks = sorted(line.split(":")[0].strip() for line in file if ":" in line)
     check("networks", [name for name in networks if name != "lo"], [])
@@ -131,7 +131,7 @@ def _cpus() -> float:
     return round(quota / period, 3) if period > 0 else -1.0
 
 
-def _mounts(wanted: dict[str, dict[str, Any]], binds: list[str]) -> list[str]:
+def _mounts(wanted: dict[str, dict[str, Any]], bind: list[int] | None) -> list[str]:
     found: list[str] = []
     seen: dict[str, tuple[str, list[str]]] = {}
     with open("/proc/self/mounts") as file:
@@ -152,9 +152,15 @@ def _mounts(wanted: dict[str, dict[str, Any]], binds: list[str]) -> list[str]:
         if size.f_blocks * size.f_frsize > how["size"] + resource.getpagesize():
             found.append(f"{place} is larger than asked for")
     if not os.access("/work", os.W_OK):
-        found.append("/work cannot be written (Podman gives it the mode that the image's own /work has)")
+        why = "Podman gives it the mode that the image's own /work has"
+        found.append(f"/work cannot be written ({why if bind is None else 'the folder is closed to the guest'})")
+    if bind is not None:
+        status = os.stat("/work")
+        if [status.st_dev, status.st_ino] != bind or any(place.startswith("/work/") for place in seen):
+            found.append("/work is another folder than the one that was looked at, or holds another file system")
+    ours = (*wanted, *(() if bind is None else ("/work",)))
     for place, (_, flags) in seen.items():
-        known = place in wanted or place in binds or f"{place}/".startswith(tuple(f"{one}/" for one in _KERNELS))
+        known = place in ours or f"{place}/".startswith(tuple(f"{one}/" for one in _KERNELS))
         if "rw" in flags and not known and os.access(place, os.W_OK):
             found.append(f"{place} can be written")
     return found

@@ -33,8 +33,8 @@ _ENTRY_SUFFIX = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".w
 #: Names that callers may pass to ``run``.
 OPTIONS = (
     "entry", "module", "command", "runtime", "tier", "args", "env", "stdin", "files", "work", "include", "preload",
-    "packages", "preopens", "image", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline", "fresh",
-    "filename", "on_event", "functions",
+    "packages", "preopens", "image", "bind", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline",
+    "fresh", "filename", "on_event", "functions",
 )  # fmt: skip
 #: Those that mean nothing to a command.
 _OF_SOURCE = ("args", "preload", "packages", "preopens", "seed", "filename", "functions")
@@ -306,20 +306,30 @@ def _text_bytes(text: str) -> bytes:
 def _work(merged: Mapping[str, Any], runtime: str) -> dict[str, Any]:
     """The project that a command works on a copy of, as an absolute path, and what of it is wanted all the same."""
     work, include = merged.get("work"), _texts("include", merged.get("include", ()))
+    if merged.get("bind") is not None:
+        for name in ("work", "include", "files"):
+            if merged.get(name):
+                raise ConfigurationError(name, merged[name], "nothing with bind: that folder is the work folder")
+        return {"bind": _folder("bind", merged["bind"])}
     if work is None:
         if include:
             raise ConfigurationError("include", include, "nothing where there is no work folder")
         return {}
     if runtime != "command":
         raise ConfigurationError("work", work, "a command to run on it; for code, stage files")
-    if not isinstance(work, (str, os.PathLike)) or not isinstance(os.fspath(work), str):
-        raise ConfigurationError("work", work, "the path of a folder")
-    path = os.fspath(work)
-    if not os.path.isdir(path) or "\0" in path:
-        if os.path.lexists(path):
+    return {"work": _folder("work", work), "include": include}
+
+
+def _folder(field: str, given: Any) -> str:
+    """The absolute path of a folder that is there."""
+    if not isinstance(given, (str, os.PathLike)) or not isinstance(os.fspath(given), str):
+        raise ConfigurationError(field, given, "the path of a folder")
+    path = os.fspath(given)
+    if "\0" in path or not os.path.isdir(path):
+        if "\0" not in path and os.path.lexists(path):
             raise StagingError(path, "it is no folder", "Name the folder of a project.")
         raise StagingError(path, "there is no such folder")
-    return {"work": os.path.abspath(path), "include": include}
+    return os.path.abspath(path)
 
 
 def _files(files: Any) -> dict[str, Any]:
