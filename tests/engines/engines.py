@@ -23,6 +23,8 @@ from fastness._container.probe import look
 
 _START_S = 30.0
 _STOP_S = 20.0
+#: A runtime that every engine here has: called as gVisor is, and none.
+FALSE_GVISOR = "runsc-by-name"
 
 
 class NotHere(Exception):
@@ -134,7 +136,12 @@ class Docker(PrivateEngine):
 
     def command(self) -> list[str]:
         settings = self.folder / "daemon.json"
-        settings.write_text(json.dumps({"log-driver": "json-file", "log-opts": {"max-size": "4m", "max-file": "1"}}))
+        runtimes: dict[str, dict[str, object]] = {FALSE_GVISOR: {"path": "runc"}}
+        if there := shutil.which("runsc"):
+            # Its fastest ways need what a virtual machine may not have.
+            runtimes["runsc"] = {"path": there, "runtimeArgs": ["--platform=ptrace", "--network=none"]}
+        options = {"max-size": "4m", "max-file": "1"}
+        settings.write_text(json.dumps({"log-driver": "json-file", "log-opts": options, "runtimes": runtimes}))
         return [
             "dockerd", "--config-file", str(settings), "--data-root", str(self.folder / "data"),
             "--exec-root", str(self.folder / "exec"), "--pidfile", str(self.folder / "dockerd.pid"),
@@ -160,6 +167,7 @@ class Podman(PrivateEngine):
             '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\nruntime="runc"\n'
             f'tmp_dir="{folder}/tmp"\n[containers]\nlog_driver="k8s-file"\nlog_size_max=4194304\n'
             'default_ulimits=["nofile=1024:1024","nproc=4096:4096"]\n'
+            f'[engine.runtimes]\n{FALSE_GVISOR}=["{shutil.which("runc") or "/usr/sbin/runc"}"]\n'
         )
         self.environment["CONTAINERS_STORAGE_CONF"] = str(folder / "storage.conf")
         self.environment["CONTAINERS_CONF"] = str(folder / "containers.conf")

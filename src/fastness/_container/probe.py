@@ -25,7 +25,12 @@ _CGROUPS = "use the engine as root, or rootless on a machine whose control group
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine told.  ``kind`` is ``docker`` or ``podman``; ``api`` the version that both sides speak."""
+    """
+    What an engine told.
+
+    ``kind`` is ``docker`` or ``podman``; ``api`` the version that both sides speak; ``runtime`` the one that containers
+    get by default, ``paths`` where the program of each is.
+    """
 
     endpoint: Endpoint
     kind: str
@@ -44,6 +49,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     cpu_quota: bool = False
     runtime: str = ""
     runtimes: tuple[str, ...] = ()
+    paths: tuple[tuple[str, str], ...] = ()
     driver: str = ""
 
     def client(self) -> Client:
@@ -103,6 +109,7 @@ def look(endpoint: Endpoint, deadline: Deadline) -> Engine:
         cpu_quota=bool(info.get("CpuCfsQuota") or info.get("CPUCfsQuota")),
         runtime=str(info.get("DefaultRuntime", ""))[:64],
         runtimes=tuple(sorted(str(name)[:64] for name in runtimes)) if isinstance(runtimes, dict) else (),
+        paths=_paths(runtimes) if isinstance(runtimes, dict) else (),
         driver=str(info.get("Driver", ""))[:64],
     )
 
@@ -162,6 +169,12 @@ def refusals(engine: Engine) -> tuple[ProbeFailure, ...]:
             "use its socket (systemctl start podman.socket)",
         )
     return tuple(found)
+
+
+def _paths(runtimes: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Where each runtime's program is, as far as the engine tells."""
+    found = ((str(name)[:64], one.get("path")) for name, one in sorted(runtimes.items()) if isinstance(one, dict))
+    return tuple((name, path[:1024]) for name, path in found if isinstance(path, str))
 
 
 def _numbers(text: object) -> tuple[int, int] | None:

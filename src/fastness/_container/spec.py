@@ -171,6 +171,8 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
         if seen != wanted:
             wrong.append(f"{what} is {json.dumps(seen)[:200]}, not {json.dumps(wanted)[:200]}")
 
+    runtime = host.get("Runtime") if engine.kind == "docker" else found.get("OCIRuntime")
+    check("Runtime", str(runtime) if ask.runtime else "", ask.runtime)
     check("Image", str(found.get("Image", "")).removeprefix("sha256:"), image.id)
     check("User", config.get("User"), f"{USER}:{USER}")
     check("Tty", config.get("Tty"), False)
@@ -211,9 +213,14 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
     return wrong
 
 
-def expected(ask: Ask) -> dict[str, Any]:
-    """What the supervisor is to find from inside."""
+def expected(ask: Ask, *, gvisor_of: str = "") -> dict[str, Any]:
+    """
+    What the supervisor is to find from inside.
+
+    ``gvisor_of`` is the release of this machine's kernel where the runtime is to be gVisor, which must show another.
+    """
     return {
+        "gvisor_of": gvisor_of,
         "user": USER,
         "memory": ask.memory,
         "pids": ask.pids,

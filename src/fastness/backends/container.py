@@ -12,13 +12,11 @@ import time
 from functools import partial
 from typing import Any
 
-from fastness._container import bind, containers, parcel
-from fastness._container.bind import Bind
+from fastness._container import containers, parcel
 from fastness._container.faults import EngineFault
 from fastness._container.image import Image
 from fastness._container.probe import Engine
-from fastness._container.spec import SHM, SMALL, TMP, Ask
-from fastness.backends import container_report, native_config, native_work
+from fastness.backends import container_kind, container_report, native_config, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.calling import close_calls
@@ -43,10 +41,6 @@ from fastness.wire import messages as m
 
 #: Containers of one sandbox at once, where nobody says otherwise.
 _DEFAULT_GUESTS = 16
-#: Bytes that a warm interpreter, and each module that it has imported ahead, takes of a container's memory.
-_BASE, _BASE_PRELOAD, _BASE_MOST = 64 * MIB, 64 * MIB, 512 * MIB
-#: Processes of ours in a container.
-_OWN_PROCESSES = 1
 #: Seconds from birth to ready, for what is left in pipes, and for files to come.
 _START_S = 30.0
 _DRAIN_S = 2.0
@@ -62,7 +56,8 @@ class ContainerBackend(Backend):
     Serves the tier on one engine, the one that is named or found when it is first needed.
 
     ``pool`` containers are kept ready for each kind that was asked for; ``guests`` bounds how many there are at once.
-    ``engine`` and ``default_image`` are names; ``cpus`` is how many processors a container may keep busy.
+    ``engine``, ``default_image`` and ``engine_runtime``, such as ``runsc``, are names; ``cpus`` is how many processors
+    a container may keep busy.
     """
 
     name = "container"
@@ -77,12 +72,13 @@ class ContainerBackend(Backend):
         pool: int | None = None,
         engine: str | None = None,
         default_image: str | None = None,
+        engine_runtime: str | None = None,
         cpus: float = 1.0,
     ) -> None:
         self._waiting = waiting or ThreadWaiting()
         self._limit = max(guests or _DEFAULT_GUESTS, pool or 0)
         #: The engine and its images.
-        self.access = Access(engine, default_image)
+        self.access = Access(engine, default_image, engine_runtime)
         self._cpus = cpus
         self._slots: Slots | None = None
         self._stock = Stock(self._waiting, pool)
@@ -110,54 +106,7 @@ class ContainerBackend(Backend):
 
     def kind(self, request: RunRequest) -> Kind:
         """What kind of container serves a request.  Blocks.  Raises TierUnavailable, ConfigurationError."""
-        limits = request.limits
-        preload = native_config.check_preload(request.preload or ())
-        base = min(_BASE + _BASE_PRELOAD * len(preload), _BASE_MOST)
-        tmp = min(TMP, max(limits.file_bytes, SMALL))
-        bound = self._bound(request)
-        ask = Ask(
-            # What is in a tmpfs is memory; what is in a bound folder is not.
-            memory=limits.memory + (limits.file_bytes if bound is None else 0) + base + tmp + SHM,
-            tmp=tmp,
-            work=max(limits.file_bytes, 4096),
-            files=limits.files,
-            pids=limits.pids + _OWN_PROCESSES,
-            fds=limits.fds,
-            cpus=self._cpus,
-            programs=request.runtime == "command",
-            bind=bound,
-        )
-        return Kind(
-            image=self.image(request.image).id,
-            python=request.runtime == "python",
-            ask=ask,
-            preload=preload,
-            memory=limits.memory,
-            file_bytes=limits.file_bytes,
-            fds=limits.fds,
-            stack=request.stack or 0,
-        )
-
-    def _bound(self, request: RunRequest) -> Bind | None:
-        """The folder that is /work itself, where the request names one.  Raises ConfigurationError, TierUnavailable."""
-        if request.bind is None:
-            return None
-        engine = self.engine()
-        if not engine.endpoint.local:
-            raise ConfigurationError("bind", request.bind, "nothing: the engine is over a network, on other folders")
-        return bind.look(request.bind, engine.endpoint.path)
-
-    @staticmethod
-    def _check(request: RunRequest, calls: Calls | None = None) -> None:
-        if request.time is not None:
-            raise ConfigurationError("time", request.time, "the tier wasm: a container's clock cannot be stopped")
-        if request.preopens is not None:
-            raise ConfigurationError("preopens", request.preopens, "the runtime wasi, which has preopened folders")
-        if request.packages:
-            fix = "packages of the image: fastness image build --with NAME,NAME"
-            raise ConfigurationError("packages", request.packages[0], fix)
-        if calls is not None and request.runtime == "command":
-            raise ConfigurationError("runtime", "command", "python: a program gets no ctx")
+        return container_kind.kind(request, self.access, self._cpus)
 
     # guests
 
@@ -245,7 +194,7 @@ class ContainerBackend(Backend):
             await close_calls(calls, self._waiting)
 
     async def _run(self, request: RunRequest, staged: Staged, sink: Sink | None, calls: Calls | None) -> Report:
-        self._check(request, calls)
+        container_kind.check(request, calls)
         began, cancels = time.monotonic(), self.cancels
         with self._waiting.limit(left(request, began)):
             box = await self.take(request)
@@ -347,7 +296,7 @@ class ContainerBackend(Backend):
         from fastness.backends.container_session import ContainerSession
 
         try:
-            self._check(request, calls)
+            container_kind.check(request, calls)
             if request.runtime != "python":
                 raise ConfigurationError("runtime", request.runtime, "python: a program has no session")
             if request.bind is not None:
@@ -360,7 +309,7 @@ class ContainerBackend(Backend):
 
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` containers waiting, ready."""
-        self._check(request)
+        container_kind.check(request)
         if request.bind is not None:
             raise ConfigurationError("bind", request.bind, "one run, and nothing that waits")
         engine = await self._waiting.call(self.engine)

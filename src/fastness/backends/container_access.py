@@ -26,11 +26,13 @@ class Access:
     """
     ``named`` is an engine's address, None for the one that the environment names or the first usual one that answers.
 
-    ``default_image`` is that of runs that name none; ``found`` is the engine once it was met.  Any thread may use it.
+    ``default_image`` is that of runs that name none, ``runtime`` one of the engine's, empty for its own; ``found`` is
+    the engine once it was met.  Any thread may use it.
     """
 
-    def __init__(self, named: str | None, default_image: str | None) -> None:
+    def __init__(self, named: str | None, default_image: str | None, runtime: str | None = None) -> None:
         self._named = named
+        self.runtime = runtime or os.environ.get("FASTNESS_ENGINE_RUNTIME") or ""
         self.default_image = default_image or os.environ.get("FASTNESS_IMAGE") or image.DEFAULT
         self.found: Engine | None = None
         self._seen = 0.0
@@ -48,7 +50,7 @@ class Access:
                 found, fresh = self.found, time.monotonic() - self._seen < _FRESH_S
             if found is None:
                 found = probe.reach(os.environ, self._named)
-                if wrong := probe.refusals(found):
+                if wrong := (*probe.refusals(found), *self._without_runtime(found)):
                     raise TierUnavailable(Tier.CONTAINER.value, wrong)
                 self._sweep(found)
             elif not fresh:
@@ -59,6 +61,13 @@ class Access:
         with self._lock:
             self.found, self._seen = found, time.monotonic()
         return found
+
+    def _without_runtime(self, engine: Engine) -> tuple[ProbeFailure, ...]:
+        if not self.runtime or self.runtime in engine.runtimes:
+            return ()
+        cause = f"{engine.kind} {engine.version}: it has no runtime {self.runtime!r}, but {', '.join(engine.runtimes)}"
+        remedy = "install it and name it in the engine's settings, or unset FASTNESS_ENGINE_RUNTIME"
+        return (ProbeFailure(guarantee="all", cause=cause, remedy=remedy),)
 
     @staticmethod
     def _sweep(engine: Engine) -> None:

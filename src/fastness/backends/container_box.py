@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastness._container import containers, inside, spec
+from fastness._container import containers, gvisor, inside, spec
 from fastness._container.image_host import PACKAGES
 from fastness.backends.box import Box
 from fastness.backends.container_pump import Pump
@@ -39,6 +39,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     file_bytes: int = 0
     fds: int = 0
     stack: int = 0
+    gvisor: bool = False
 
 
 class ContainerBox(Box):
@@ -122,9 +123,11 @@ def first_words(image: Image, kind: Kind, *, check: bool = True) -> bytes:
         "python": kind.python,
         "packages": list(_PACKAGES),
         "preload": list(kind.preload),
+        # Where its control group does not count them, its first process does.
+        "tasks": kind.ask.pids - gvisor.PIDS if kind.gvisor else 0,
         "bound": kind.ask.bind is not None,
         "limits": {"memory": kind.memory, "file_bytes": kind.file_bytes, "fds": kind.fds, "stack": kind.stack},
-        "expect": spec.expected(kind.ask) if check else None,
+        "expect": spec.expected(kind.ask, gvisor_of=os.uname().release if kind.gvisor else "") if check else None,
     }
     data = json.dumps(config).encode()
     return len(data).to_bytes(4, "big") + data

@@ -17,7 +17,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastness._container import image, profile
+from fastness._container import gvisor, image, profile
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
 from fastness._container.probe import PROBE_S, Engine
@@ -47,18 +47,27 @@ _ATTEMPTS = {
 _MORE = """
 import errno as _errno, socket as _socket, json as _json
 def _netlink():
-    _socket.socket(16, _socket.SOCK_RAW, 0).close()
+    _socket.socket(16, _socket.SOCK_RAW, 16).close()
 try:
     _netlink()
     _met = "done"
 except OSError as _error:
     _met = _errno.errorcode.get(_error.errno, str(_error.errno))
 """
+_MANY = 40
+_MANY_THREADS = f"""
+import threading, time
+threading.stack_size(65536)
+for _ in range({_MANY}):
+    threading.Thread(target=time.sleep, args=(2,), daemon=True).start()
+time.sleep(1)
+"""
 _STATUS = """
-import os
+import ctypes, os
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines() if ":" in line)
 status = {name: status.get(name, "").strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
-    "NoNewPrivs", "Seccomp", "Uid")}
+    "Seccomp", "Uid")}
+status["NoNewPrivs"] = str(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))
 tried = []
 for place in ("/", "/etc", "/usr/bin"):
     try:
@@ -81,7 +90,8 @@ class _Prover:
         self._waiting = waiting
         self.proofs: list[Proof] = []
         self.failures: list[ProbeFailure] = []
-        self.layers = {str(name): text for name, text in container_report.layers(engine).items()}
+        self._gvisor = gvisor.is_gvisor(engine, backend.access.runtime)
+        self.layers = container_report.layers(engine, self._gvisor)
 
     def note(self, guarantee: Guarantee, held: bool, observed: str, remedy: str = "") -> None:
         if held:
@@ -112,6 +122,12 @@ class _Prover:
         after = await self.run("6 * 7")
         held = report.outcome.kind is OutcomeKind.CRASHED and after.value == 42
         self.note(Guarantee.CRASH_CONTAINED, held, f"an abort ended as {_kind(report)}; the next run worked")
+        if self._gvisor:
+            # No group counts what is inside of it: the container's first process looks, and ends all of it.
+            report = await self.run(_MANY_THREADS, pids=8)
+            held = report.outcome.kind is OutcomeKind.CRASHED
+            self.note(Guarantee.PIDS_CAP, held, f"with 8 allowed, {_MANY} threads ended as {_kind(report)}")
+            return
         report = await self.run(_THREADS, pids=8)
         started = int(report.stdout) if report.stdout.strip().isdigit() else 1000
         self.note(Guarantee.PIDS_CAP, started < 8, f"with 8 allowed, {started} more threads started")
@@ -159,14 +175,15 @@ class _Prover:
         status, done, root = value.get("status", {}), value.get("done", ["everything"]), value.get("root", [])
         seen = status.get("NoNewPrivs")
         self.note(Guarantee.NO_NEW_PRIVS, seen == "1" and "setuid" not in done, f"NoNewPrivs {seen}")
-        sets = [status.get(name, "?") for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")]
+        names = ("CapInh", "CapPrm", "CapEff", "CapBnd", *(() if self._gvisor else ("CapAmb",)))
+        sets = [status.get(name) or "?" for name in names]
         powerless = all(one.strip("0") == "" for one in sets)
         self.note(
             Guarantee.NO_PRIVILEGE,
             powerless,
             "its capability sets and their bound are empty" if powerless else "it has capabilities",
         )
-        if status.get("Seccomp") != "2":
+        if status.get("Seccomp") != "2" and not self._gvisor:
             self.note(Guarantee.SYSCALL_FILTERED, False, f"its seccomp mode is {status.get('Seccomp')}")
         mine = set(root) != set(os.listdir("/"))
         self.note(Guarantee.OWN_ROOT, mine and not done, f"the root had {len(root)} entries, and none took a file")
@@ -195,7 +212,8 @@ async def probe(backend: ContainerBackend, waiting: Waiting, *, afresh: bool) ->
             micros=round((time.monotonic() - began) * 1e6),
         )
     profiled = hashlib.sha256(profile.text().encode()).hexdigest()
-    about = f"{engine.endpoint} {engine.identity} {engine.version} {engine.api} {found.id} {profiled}"
+    runtime = gvisor.runtime_of(engine, backend.access.runtime)
+    about = f"{runtime} {engine.endpoint} {engine.identity} {engine.version} {engine.api} {found.id} {profiled}"
     name = f"container-{hashlib.sha256(about.encode()).hexdigest()[:16]}"
     key = await waiting.call(partial(probe_record.key, ("fastness._container", "fastness.guest"), about))
     known = None if afresh else await waiting.call(partial(probe_record.recorded, name, key))
@@ -219,9 +237,9 @@ async def probe(backend: ContainerBackend, waiting: Waiting, *, afresh: bool) ->
         failures=tuple(prover.failures),
         proofs=tuple(prover.proofs),
         layers={name: text for name, text in prover.layers.items() if name in proven},
-        versions=await waiting.call(partial(_versions, engine, found)),
+        versions=await waiting.call(partial(_versions, engine, found, backend.access.runtime)),
         micros=round((time.monotonic() - began) * 1e6),
-        notes=_notes(engine),
+        notes=_notes(engine, backend.access.runtime),
     )
     await waiting.call(partial(probe_record.record, name, key, verdict))
     return verdict
@@ -230,17 +248,22 @@ async def probe(backend: ContainerBackend, waiting: Waiting, *, afresh: bool) ->
 _NOTE = "Access to an engine is root on the machine where it runs: give it to nobody who is not root there."
 
 
-def _notes(engine: Engine) -> tuple[str, ...]:
+def _notes(engine: Engine, named: str) -> tuple[str, ...]:
     found = [_NOTE, f"The engine is {engine.kind} {engine.version} at {engine.endpoint}."]
-    gvisor = [name for name in engine.runtimes if "runsc" in name]
-    if gvisor and engine.kind == "docker":
+    others = [name for name in engine.runtimes if gvisor.NAME in name]
+    if gvisor.is_gvisor(engine, named):
+        found.append(f"Containers are gVisor's ({gvisor.version(engine, named)}): how old it is, is yours to judge.")
+    elif others and engine.kind == "docker":
         # Podman lists runtimes that it knows of, installed or not.
-        found.append(f"It has gVisor as the runtime {gvisor[0]!r}; this version does not use it.")
+        found.append(f"It has gVisor as the runtime {others[0]!r}; FASTNESS_ENGINE_RUNTIME={others[0]} uses it.")
     return tuple(found)
 
 
-def _versions(engine: Engine, found: Image) -> dict[str, str]:
+def _versions(engine: Engine, found: Image, named: str) -> dict[str, str]:
     versions = {engine.kind: engine.version, "api": engine.api, "cgroup": engine.cgroup_version}
+    versions["runtime"] = gvisor.runtime_of(engine, named) or "the engine's own"
+    if gvisor.is_gvisor(engine, named):
+        versions["gVisor"] = gvisor.version(engine, named)
     versions["image"] = f"{found.flavour or 'other'} {found.id[:12]}"
     try:
         ours = image.list_ours(engine.client(), Deadline(PROBE_S))

@@ -26,13 +26,19 @@ if TYPE_CHECKING:
     from fastness.runner.entries import Project
 
 _INSPECT_S = 2.0
+#: Why a container's first process ended its guest.
+_WHY = {
+    "cpu": (OutcomeKind.CPU, ""),
+    "deadline": (OutcomeKind.TIMEOUT, ""),
+    "tasks": (OutcomeKind.CRASHED, "it had more processes and threads than it may have"),
+}
 
 
-def layers(engine: Engine | None) -> dict[str, str]:
+def layers(engine: Engine | None, gvisor: bool = False) -> dict[str, str]:
     """What keeps each guarantee in a container of this engine."""
     version = engine.cgroup_version if engine is not None else ""
     group = f"cgroup{version}"
-    return {
+    found = {
         Guarantee.ENV_SCRUBBED: "the image's environment",
         Guarantee.ADDRESS_SPACE: "container",
         Guarantee.WALL_KILL: "host+first process",
@@ -51,6 +57,10 @@ def layers(engine: Engine | None) -> dict[str, str]:
         Guarantee.IMAGE_ROOT: engine.driver if engine is not None else "image",
         Guarantee.OWN_UID: "user of the image",
     }
+    if gvisor:
+        found |= {Guarantee.SYSCALL_FILTERED: "gVisor", Guarantee.NET_CONFINED: "netns+gVisor"}
+        found[Guarantee.PIDS_CAP] = "first process"
+    return {str(name): text for name, text in found.items()}
 
 
 def collected(box: ContainerBox, folder: int, before: Mapping[str, Any] | Project, limits: Limits) -> Collected:
@@ -78,8 +88,8 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
     if pump.bad and talk.reason is None:
         talk.reason = (OutcomeKind.PROTOCOL, pump.bad)
     why = usage.get("why")
-    if talk.result is None and talk.reason is None and why in ("cpu", "deadline"):
-        talk.reason = (OutcomeKind.CPU if why == "cpu" else OutcomeKind.TIMEOUT, "")
+    if talk.result is None and talk.reason is None and why in _WHY:
+        talk.reason = _WHY[why]
     ended: dict[str, Any] | None = None
     killed = bool(_count(usage, "oom"))
     if pump.over is not None:
@@ -96,7 +106,7 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
         collected=found,
         records=[],
         out_of_memory=killed,
-        layers={str(name): text for name, text in layers(engine).items()},
+        layers=layers(engine, box.kind.gvisor),
         session=session,
         queued=queued,
     )

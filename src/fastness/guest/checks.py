@@ -60,6 +60,19 @@ def processor_s() -> float:
     return children.ru_utime + children.ru_stime
 
 
+def tasks() -> int:
+    """How many processes and threads there are beside this one, where no control group counts them."""
+    found = -1
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                found += len(os.listdir(f"/proc/{name}/task"))
+            except OSError:
+                # It has just ended.
+                continue
+    return found
+
+
 # checks
 
 
@@ -84,13 +97,46 @@ def differences(expect: dict[str, Any]) -> list[str]:
     with open("/proc/self/status") as file:
         status = dict(line.split(":", 1) for line in file.read().splitlines() if ":" in line)
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
-        check(name, int(status.get(name, "1"), 16), 0)
-    check("NoNewPrivs", status.get("NoNewPrivs", "").strip(), "1")
-    check("Seccomp", status.get("Seccomp", "").strip(), "2")
+        # gVisor knows no capabilities that outlast a change of program.
+        absent = "0" if expect["gvisor_of"] and name == "CapAmb" else "1"
+        check(name, int(status.get(name, absent), 16), 0)
+    check("NoNewPrivs", _no_new_privileges(), 1)
     for name in ("Uid", "Gid"):
         check(name, status.get(name, "").split(), [str(expect["user"])] * 4)
     check("Groups", [one for one in status.get("Groups", "").split() if one != str(expect["user"])], [])
     check("the number of this process", os.getpid(), 1)
+    if expect["gvisor_of"]:
+        # Its kernel is a program of the machine's, whose filter and control groups hold that program.
+        if os.uname().release == expect["gvisor_of"]:
+            found.append("the kernel is the machine's own, so the runtime is no gVisor")
+    else:
+        check("Seccomp", status.get("Seccomp", "").strip(), "2")
+        found += _groups(expect)
+    for name, limit in expect["rlimits"].items():
+        check(name, resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1], limit)
+    found += _mounts(expect["mounts"], expect["bind"], () if expect["gvisor_of"] else ("nosuid", "nodev"))
+    with open("/proc/net/dev") as file:
+        networks = sorted(line.split(":")[0].strip() for line in file if ":" in line)
+    check("networks", [name for name in networks if name != "lo"], [])
+    found += _tried()
+    return found
+
+
+def _no_new_privileges() -> int:
+    import ctypes
+
+    # SAFETY: PR_GET_NO_NEW_PRIVS (39) takes plain numbers and no memory.
+    return int(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))
+
+
+def _groups(expect: dict[str, Any]) -> list[str]:
+    """What the control groups of this container say otherwise than was asked for."""
+    found: list[str] = []
+
+    def check(what: str, seen: object, wanted: object) -> None:
+        if seen != wanted:
+            found.append(f"{what} is {seen}, not {wanted}")
+
     page = resource.getpagesize()
     memory = expect["memory"] // page * page
     check("memory", read_number((_V1 + "memory/memory.limit_in_bytes", _V1 + "memory.max")), memory)
@@ -103,13 +149,6 @@ def differences(expect: dict[str, Any]) -> list[str]:
         found.append("swap is not limited")
     check("pids", read_number((_V1 + "pids/pids.max", _V1 + "pids.max")), expect["pids"])
     check("processor time", _cpus(), expect["cpus"])
-    for name, limit in expect["rlimits"].items():
-        check(name, resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1], limit)
-    found += _mounts(expect["mounts"], expect["bind"])
-    with open("/proc/net/dev") as file:
-        networks = sorted(line.split(":")[0].strip() for line in file if ":" in line)
-    check("networks", [name for name in networks if name != "lo"], [])
-    found += _tried()
     return found
 
 
@@ -131,7 +170,7 @@ def _cpus() -> float:
     return round(quota / period, 3) if period > 0 else -1.0
 
 
-def _mounts(wanted: dict[str, dict[str, Any]], bind: list[int] | None) -> list[str]:
+def _mounts(wanted: dict[str, dict[str, Any]], bind: list[int] | None, always: tuple[str, ...]) -> list[str]:
     found: list[str] = []
     seen: dict[str, tuple[str, list[str]]] = {}
     with open("/proc/self/mounts") as file:
@@ -146,7 +185,7 @@ def _mounts(wanted: dict[str, dict[str, Any]], bind: list[int] | None) -> list[s
         if kind != "tmpfs":
             found.append(f"{place} is {kind}, not a tmpfs")
             continue
-        needed = ("nosuid", "nodev", *(() if how.get("exec") else ("noexec",)))
+        needed = (*always, *(() if how.get("exec") else ("noexec",)))
         found += [f"{place} lacks {name}" for name in needed if name not in flags]
         size = os.statvfs(place)
         if size.f_blocks * size.f_frsize > how["size"] + resource.getpagesize():
@@ -169,9 +208,10 @@ def _mounts(wanted: dict[str, dict[str, Any]], bind: list[int] | None) -> list[s
 def _tried() -> list[str]:
     """Attempts that must fail at every start."""
     found: list[str] = []
-    for name, family in (("AF_VSOCK", 40), ("AF_NETLINK", 16), ("AF_PACKET", 17)):
+    # Of netlink the protocol of a machine's drivers (16): gVisor has the one of routes for its own network.
+    for name, family, protocol in (("AF_VSOCK", 40, 0), ("AF_NETLINK", 16, 16), ("AF_PACKET", 17, 0)):
         try:
-            socket.socket(family, socket.SOCK_RAW if family == 17 else socket.SOCK_DGRAM).close()
+            socket.socket(family, socket.SOCK_RAW if family == 17 else socket.SOCK_DGRAM, protocol).close()
         except OSError:
             continue
         found.append(f"a socket of {name} can be made")

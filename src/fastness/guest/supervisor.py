@@ -315,6 +315,8 @@ class Supervisor(Line):
         if self._cpu_most and not self._why and checks.processor_s() - self._cpu_before >= self._cpu_most:
             self._why = "cpu"
             self._killing = now
+        if self._config["tasks"] and self._deadline and not self._why and checks.tasks() > self._config["tasks"]:
+            self._why, self._killing = "tasks", now
         if self._killing and now >= self._killing:
             contained.signal_all(signal.SIGKILL)
             if self._deadline and now >= self._deadline + _LEAVE_S:
@@ -325,7 +327,8 @@ class Supervisor(Line):
         now = time.monotonic()
         times = [one - now for one in (self._deadline, self._killing) if one]
         step = min(times, default=3600.0)
-        return max(0.0, min(step, _PAUSE_S)) if self._cpu_most or self._killing else max(0.0, step)
+        often = self._cpu_most or self._killing or self._config["tasks"]
+        return max(0.0, min(step, _PAUSE_S)) if often else max(0.0, step)
 
     def loop(self, woken: int) -> None:
         """Serve until the host is done.  Raises Ended."""
