@@ -63,7 +63,7 @@ for _ in range({_MANY}):
 time.sleep(1)
 """
 _STATUS = """
-import ctypes, os
+import os, ctypes
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines() if ":" in line)
 status = {name: status.get(name, "").strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
     "Seccomp", "Uid")}
