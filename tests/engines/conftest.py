@@ -11,8 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 import house
-from engines import KINDS, NotHere, PrivateEngine
-from fastness._container import image, image_host, probe
+from engines import NotHere, PrivateEngine, kinds, of_kind
+from fastness._container import image, image_host, inside, probe
+from fastness._container.client import Client
+from fastness._container.deadline import Deadline
+from fastness._container.faults import EngineFault
 from fastness._container.layer import Layer
 from fastness._container.probe import Engine
 from fastness.sync import Sandbox
@@ -23,19 +26,28 @@ def _layer() -> Layer:
     return image_host.build()
 
 
-@pytest.fixture(scope="session", params=["docker", "podman"])
+def _has_image(client: Client) -> bool:
+    try:
+        return image.find(client, image.DEFAULT, Deadline(10)).guest == inside.digest()
+    except EngineFault:
+        return False
+
+
+@pytest.fixture(scope="session", params=kinds())
 def private(request: pytest.FixtureRequest) -> Iterator[PrivateEngine]:
     """An engine of one's own, with the default image."""
     if os.geteuid():
         house.lacks("only root starts an engine of its own")
-    one = KINDS[request.param]()
+    one = of_kind(request.param)
     try:
         one.start()
     except NotHere as error:
         house.lacks(str(error))
     try:
         names = ("localhost/fastness/python:host", image.DEFAULT)
-        image.load(probe.reach({}, one.host).client(), _layer(), names, "host")
+        client = probe.reach({}, one.host).client()
+        if not _has_image(client):
+            image.load(client, _layer(), names, "host")
         yield one
     finally:
         one.stop()

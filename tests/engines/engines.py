@@ -23,6 +23,8 @@ from fastness._container.probe import look
 
 _START_S = 30.0
 _STOP_S = 20.0
+#: Of an engine that runs already and is not ours to stop: its kind, its folder and its process, as on_engine.py says it.
+ATTACHED = "FASTNESS_TEST_ENGINE"
 #: A runtime that every engine here has: called as gVisor is, and none.
 FALSE_GVISOR = "runsc-by-name"
 
@@ -79,14 +81,22 @@ class PrivateEngine:
 
     packages: tuple[str, ...] = ()
 
+    @property
+    def attached(self) -> str:
+        """What :data:`ATTACHED` is set to for those who are to use this engine."""
+        return f"{self.kind}:{self.pid}:{self.folder}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
     def freeze(self) -> None:
         """Every process of the engine itself, but none of its containers."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        os.kill(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
+        os.kill(self.pid, signal.SIGCONT)
 
     def before_stop(self) -> None:
         """What goes while the engine still runs."""
@@ -211,6 +221,39 @@ class RootlessPodman(Podman):
 
 
 KINDS: dict[str, type[PrivateEngine]] = {"docker": Docker, "podman": Podman}
+
+
+class Attached(PrivateEngine):
+    """An engine that somebody else has started, and will stop."""
+
+    def __init__(self, text: str) -> None:
+        self.kind, pid, folder = text.split(":", 2)
+        self.folder = Path(folder)
+        self.socket = self.folder / f"{self.kind}.sock"
+        self.process = None
+        self._pid = int(pid)
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def start(self) -> None:
+        """It runs."""
+
+    def stop(self) -> None:
+        """It goes on."""
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of engines that are to be tried: both, or the one that runs already."""
+    attached = os.environ.get(ATTACHED)
+    return (attached.split(":", 1)[0],) if attached else tuple(KINDS)
+
+
+def of_kind(kind: str) -> PrivateEngine:
+    """An engine for tests, not started yet unless it runs already."""
+    attached = os.environ.get(ATTACHED)
+    return Attached(attached) if attached else KINDS[kind]()
 
 
 def main() -> int:
