@@ -298,6 +298,8 @@ class _Zygote:
         # What a fork does not find it need not copy.
         profiles.forget_texts()
         memory.trim()
+        if self.boot is not None:
+            self.boot.gather()
         datagrams.send(self.control, {"ready": os.getpid()})
         self.poller.register(self.control, select.POLLIN)
 

@@ -58,6 +58,10 @@ _answered: list[tuple[int, dict[str, object], bytes]] = []
 _told: list[tuple[int, dict[str, object], bytes]] = []
 _frames = threading.Condition(threading.Lock())
 _reading: list[bool] = []
+#: What fills the free places of the zygote's memory.
+_filling: list[object] = []
+_POOL = 1 << 14
+_POOLS_MOST = 64
 #: Whether this guest has a ctx, so that other threads may listen too.
 _called: list[bool] = []
 
@@ -229,6 +233,28 @@ def _rehearse() -> None:
         exec(compile("1/0", "<run>", "exec"), {})
     except ZeroDivisionError as error:
         "".join(boot.traceback.format_exception(error))
+
+
+def gather() -> None:
+    """
+    In the zygote, last of all: have what guests allocate lie together.
+
+    Small objects come from pools of one size each, and the free places of a well-used interpreter are all over its
+    memory, where each costs a guest a copy of its page.  So they are filled, and what is allocated next is at the
+    beginning of new pools.
+    """
+    for size in range(16, 513, 16):
+        last, row = 0, 0
+        # A pool holds less than this, and a row of neighbours as long as one is a new one.
+        wanted = (_POOL - 64) // size - 1
+        for _ in range(_POOLS_MOST * wanted):
+            one: object = object() if size == 16 else float(size) if size == 32 else bytes(size - 33)
+            _filling.append(one)
+            place = id(one)
+            row = row + 1 if place - last == size else 0
+            last = place
+            if row >= wanted:
+                break
 
 
 def _reseed(seed: int) -> None:
