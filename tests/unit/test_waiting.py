@@ -15,7 +15,8 @@ import anyio.lowlevel
 import pytest
 
 from fastness.errors import HostBug
-from fastness.waiting import LoopWaiting, ThreadWaiting, Waiting, drive
+from fastness.looping import LoopWaiting
+from fastness.waiting import ThreadWaiting, Waiting, drive
 
 Scenario = Callable[[Waiting, socket.socket], Awaitable[Any]]
 
