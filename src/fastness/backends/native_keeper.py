@@ -28,8 +28,8 @@ from fastness.backends.native_guest import Early, Guest, Size
 _LOOK_S = 1.0
 #: Seconds for which guests that were told to end wait for their burial: together they are less work, and the next run,
 #: which most likely follows at once, needs the processors more.  And how many wait at most.
-_BURY_AFTER_S = 0.02
-_DEAD_MOST = 16
+_BURY_AFTER_S = 0.1
+_DEAD_MOST = 32
 
 
 class Keeper:
