@@ -130,6 +130,7 @@ class Family:
                 self._remove_boxes()
             raise
         self._drop_ready_of(last)
+        self._folders.keep_only(-1 if made.uids is None else made.uids.base)
         return made
 
     def _begin(self) -> ZygoteProcess:
@@ -343,7 +344,8 @@ class Family:
                 self._stock.give(guest.slot)
             if gone and guest.folder:
                 remove_tree(guest.folder)
-                self._folders.add(guest.uid)
+                if guest.zygote is self._zygote:
+                    self._folders.add(guest.uid)
         except OSError:
             pass  # left to the end of this process, or to a sweep
         finally:

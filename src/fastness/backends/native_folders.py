@@ -66,14 +66,27 @@ class Folders:
             raise
         return path
 
+    def names(self) -> set[str]:
+        """The names of those that wait."""
+        with self._lock:
+            return {os.path.basename(path) for paths in self._made.values() for path in paths}
+
+    def keep_only(self, uid: int) -> None:
+        """Remove those that wait for another user."""
+        with self._lock:
+            dropped = [path for owner, paths in self._made.items() if owner != uid for path in paths]
+            self._made = {owner: paths for owner, paths in self._made.items() if owner == uid}
+        for path in dropped:
+            _remove(path)
+
     def close(self) -> None:
         """Remove those that wait; none are made ahead from now on."""
         with self._lock:
             self._closed = True
-            made, self._made = self._made, {}
-        for paths in made.values():
-            for path in paths:
-                _remove(path)
+            dropped = [path for paths in self._made.values() for path in paths]
+            self._made = {}
+        for path in dropped:
+            _remove(path)
 
 
 def make(path: str, uid: int) -> None:
