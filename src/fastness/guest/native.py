@@ -60,7 +60,8 @@ _frames = threading.Condition(threading.Lock())
 _reading: list[bool] = []
 #: What fills the free places of the zygote's memory.
 _filling: list[object] = []
-_POOL = 1 << 14
+#: Bytes of a pool of the interpreter's allocator and of what is at its beginning, and how many are filled at most.
+_POOL, _POOL_HEAD = 1 << 14, 48
 _POOLS_MOST = 64
 #: Whether this guest has a ctx, so that other threads may listen too.
 _called: list[bool] = []
@@ -244,17 +245,15 @@ def gather() -> None:
     beginning of new pools.
     """
     for size in range(16, 513, 16):
-        last, row = 0, 0
-        # A pool holds less than this, and a row of neighbours as long as one is a new one.
-        wanted = (_POOL - 64) // size - 1
-        for _ in range(_POOLS_MOST * wanted):
+        before = 0
+        for _ in range(_POOLS_MOST * _POOL // size):
             one: object = object() if size == 16 else float(size) if size == 32 else bytes(size - 33)
             _filling.append(one)
             place = id(one)
-            row = row + 1 if place - last == size else 0
-            last = place
-            if row >= wanted:
+            # The second place of a pool right after the first, which follows the pool's own words.
+            if place - before == size and before % _POOL == _POOL_HEAD:
                 break
+            before = place
 
 
 def _reseed(seed: int) -> None:
