@@ -344,8 +344,7 @@ class Family:
                 self._stock.give(guest.slot)
             if gone and guest.folder:
                 remove_tree(guest.folder)
-                if guest.zygote is self._zygote:
-                    self._folders.add(guest.uid)
+                self._folders.add(guest.uid)
         except OSError:
             pass  # left to the end of this process, or to a sweep
         finally:

@@ -28,6 +28,7 @@ class Folders:
         self._lock = threading.Lock()
         #: By user; a new zygote has others.
         self._made: dict[int, list[str]] = {}
+        self._owner: int | None = None
         self._closed = False
 
     def take(self, uid: int) -> str:
@@ -47,13 +48,17 @@ class Folders:
 
     def _room(self, uid: int) -> bool:
         with self._lock:
-            return not self._closed and len(self._made.get(uid, ())) < _MOST
+            return self._wanted(uid) and len(self._made.get(uid, ())) < _MOST
 
     def _keep(self, uid: int, path: str) -> bool:
         with self._lock:
-            if not self._closed:
+            if self._wanted(uid):
                 self._made.setdefault(uid, []).append(path)
-            return not self._closed
+                return True
+            return False
+
+    def _wanted(self, uid: int) -> bool:
+        return not self._closed and self._owner in (None, uid)
 
     def _make(self, uid: int) -> str:
         path = os.path.join(self._boxes, self._name())
@@ -72,8 +77,9 @@ class Folders:
             return {os.path.basename(path) for paths in self._made.values() for path in paths}
 
     def keep_only(self, uid: int) -> None:
-        """Remove those that wait for another user."""
+        """Remove those that wait for another user; from now on only those of ``uid`` are made ahead."""
         with self._lock:
+            self._owner = uid
             dropped = [path for owner, paths in self._made.items() if owner != uid for path in paths]
             self._made = {owner: paths for owner, paths in self._made.items() if owner == uid}
         for path in dropped:

@@ -59,6 +59,8 @@ def test_those_of_another_user_are_not_had(folders: Folders, boxes: Path) -> Non
     folders.keep_only(12345)
     assert not folders.names()
     assert not (boxes / waits).exists()
+    folders.add(-1)
+    assert not folders.names()
 
 
 def test_no_more_wait_than_are_used(folders: Folders, boxes: Path) -> None:
