@@ -6,12 +6,17 @@ The command has a home of its own below the engine's folder, so that two of thes
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 
 from engines import ATTACHED, KINDS
+
+#: Seconds for what is ended early to end by itself.
+_END_S = 3.0
 
 
 def main() -> int:
@@ -23,7 +28,16 @@ def main() -> int:
         home = engine.folder / "fastness-home"
         home.mkdir(mode=0o700)
         told = {"FASTNESS_ENGINE": engine.host, "FASTNESS_HOME": str(home), ATTACHED: engine.attached}
-        return subprocess.run(sys.argv[2:], env={**os.environ, **settings, **told}, check=False).returncode
+        child = subprocess.Popen(sys.argv[2:], env={**os.environ, **settings, **told}, start_new_session=True)
+        try:
+            return child.wait()
+        finally:
+            # Nothing of it outlives the engine that it was for.
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, number)
+                    time.sleep(_END_S if number == signal.SIGTERM and child.poll() is None else 0)
+            child.wait()
 
 
 if __name__ == "__main__":
