@@ -29,7 +29,7 @@ from fastness.sync import Sandbox
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder of the guest's user, beside one that is not its business."""
-    with tempfile.TemporaryDirectory(prefix="fastness-bind-", dir="/var/tmp") as top:
+    with tempfile.TemporaryDirectory(prefix=f"fastness-bind-{os.getpid()}-", dir="/var/tmp") as top:
         Path(top).chmod(0o755)
         made = Path(top) / "project"
         made.mkdir()

@@ -153,14 +153,15 @@ class ContainerBackend(Backend):
 
     async def become_ready(self, box: ContainerBox, kind: Kind) -> None:
         """Wait until a new container has checked itself and its guest waits.  Raises TierUnavailable, BackendError."""
-        pump = box.pump
+        # One that is made ahead is waited for in a thread that has no loop.
+        pump, waiting = box.pump, box.waiting
         try:
-            with self._waiting.limit(_START_S):
+            with waiting.limit(_START_S):
                 await box.become_ready()
         except TimeoutError:
             raise BackendError("starting a container", f"it was not ready within {_START_S:g} s", DOCTOR) from None
         except BoxLost:
-            await self._waiting.call(partial(pump.done.wait, 1.0))
+            await waiting.call(partial(pump.done.wait, 1.0))
             if pump.refused:
                 raise refused("inside it is seen", pump.refused) from None
             cause = pump.broken or pump.bad or box.last_words() or "it ended before it was ready"
