@@ -221,6 +221,25 @@ print(json.dumps(found))
         with pytest.raises(BlockingIOError):
             victim[0].accept()
 
+    def test_what_engines_write_into_an_image(self, box: Sandbox) -> None:
+        """No list of hosts and no resolver of this machine, which Podman copies there where nothing stops it."""
+        code = """
+import os, socket
+found = {path: open(path).read() for path in ("/etc/hosts", "/etc/resolv.conf") if os.path.exists(path)}
+try:
+    socket.getaddrinfo("localhost", 80)
+    found["resolved"] = "localhost"
+except OSError: pass
+found
+"""
+        assert not any(box.run(code).value.values())
+
+    def test_control_of_these(self, engine: Engine) -> None:
+        code = "print(open('/etc/hosts').read())"
+        text = plain.run(engine, code, plain.host(Mounts=None))[1]
+        assert ("host.containers.internal" in text) == (engine.kind == "podman")
+        assert plain.run(engine, code)[1].strip() == ""
+
     def test_files_of_memory_are_executed_and_gain_nothing(self, box: Sandbox) -> None:
         """Not stopped, and said to be: an interpreter runs any text, so neither can this be a boundary."""
         code = """

@@ -230,16 +230,23 @@ class TestNotAsAsked:
             ("SecurityOpt", ["no-new-privileges"], "AF_NETLINK can be made"),
             ("Tmpfs", {"/work": "rw,mode=1777"}, "/work is larger"),
             ("NetworkMode", "host", "networks"),
+            ("Mounts", "a list of hosts", "/etc/hosts has something of the machine's"),
         ],
     )
     def test_from_inside(
-        self, key: str, value: object, words: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+        self, key: str, value: object, words: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         body = spec.body
 
         def other(*arguments: object) -> dict[str, object]:
             made = body(*arguments)  # type: ignore[arg-type]  # passed on as they came
             made["HostConfig"][key] = value
+            if key == "Mounts":
+                source = tmp_path / "hosts"
+                source.write_text("127.0.0.1 localhost guest\n192.0.2.2 a-name-of-the-machine\n")
+                options = {"Propagation": "rprivate"}
+                mount = {"Type": "bind", "Source": str(source), "Target": "/etc/hosts", "BindOptions": options}
+                made["HostConfig"][key] = [mount]
             if key == "Memory":
                 made["HostConfig"]["MemorySwap"] = value
             if key == "NetworkMode":

@@ -1,5 +1,6 @@
 """
-The filter of system calls that every container gets: ``data/container/seccomp.json``, as engines take it.
+Files that engines on this machine read by their path: the filter of system calls that every container gets, as in
+``data/container/seccomp.json``, and a list of hosts that names none.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ def text() -> str:
 
 
 def path() -> str:
-    """
-    A file with the profile, for an engine on this machine that reads it by its path.
+    """A file with the profile, for an engine that reads it by its path.  Raises ``OSError``, BackendError."""
+    return _file("container-seccomp.json", text().encode())
 
-    Made anew where it is missing or is not, to the byte, what it should be.  Raises ``OSError``, BackendError.
-    """
-    wanted = text().encode()
-    target = os.path.join(home.folder("cache"), "container-seccomp.json")
+
+def hosts() -> str:
+    """An empty file, for an engine that else copies this machine's list of hosts.  Raises ``OSError``, BackendError."""
+    return _file("container-hosts", b"")
+
+
+def _file(name: str, wanted: bytes) -> str:
+    """A file with this content, made anew where it is missing or is not, to the byte, what it should be."""
+    target = os.path.join(home.folder("cache"), name)
     try:
         descriptor = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -46,6 +52,8 @@ def path() -> str:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(wanted)
+        # Who reads it in a container is nobody whom this machine knows; the folder lets nobody else in.
+        os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)

@@ -99,12 +99,17 @@ def tmpfs(engine: Engine, ask: Ask) -> dict[str, str]:
     return found
 
 
-def mounts(ask: Ask) -> list[dict[str, Any]]:
-    """What of this machine is in the container: nothing, unless that was asked for."""
-    if ask.bind is None:
-        return []
+def mounts(engine: Engine, ask: Ask) -> list[dict[str, Any]]:
+    """What of this machine is in the container: nothing that says anything of it, unless that was asked for."""
     options = {"Propagation": "rprivate", "NonRecursive": True}
-    return [{"Type": "bind", "Source": ask.bind.path, "Target": "/work", "ReadOnly": False, "BindOptions": options}]
+    wanted = [(ask.bind.path, "/work", False)] if ask.bind is not None else []
+    if engine.kind == "podman":
+        # Else it puts this machine's own list of hosts there, with its address.
+        wanted.append((profile.hosts(), "/etc/hosts", True))
+    return [
+        {"Type": "bind", "Source": source, "Target": target, "ReadOnly": closed, "BindOptions": options}
+        for source, target, closed in wanted
+    ]
 
 
 def rlimits(ask: Ask) -> dict[str, int]:
@@ -128,7 +133,7 @@ def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict
         "IpcMode": "private",
         "ShmSize": SHM,
         "Tmpfs": tmpfs(engine, ask),
-        "Mounts": mounts(ask),
+        "Mounts": mounts(engine, ask),
         "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in rlimits(ask).items()],
         # Nothing that a guest writes goes to the engine's disk; its output is read from the attached stream.
         "LogConfig": {"Type": "none"},
@@ -188,13 +193,17 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
     check("CapAdd", host.get("CapAdd") or [], [])
     for name in ("VolumesFrom", "Devices", "DeviceRequests", "GroupAdd", "DeviceCgroupRules"):
         check(name, host.get(name) or [], [])
-    bound = ask.bind.path if ask.bind is not None else ""
+    asked = mounts(engine, ask)
     # Podman lists a mount among these too, with its options.
-    binds = [str(one) for one in host.get("Binds") or ()]
-    check("Binds", [one for one in binds if not bound or not one.startswith(f"{bound}:/work:")], [])
+    known = tuple(f"{one['Source']}:{one['Target']}:" for one in asked)
+    check("Binds", [one for one in map(str, host.get("Binds") or ()) if not known or not one.startswith(known)], [])
     names = ("Type", "Source", "Destination", "RW", "Propagation")
-    wanted_mounts = [["bind", bound, "/work", True, "rprivate"]] if bound else []
-    check("Mounts", [[one.get(name) for name in names] for one in found.get("Mounts") or ()], wanted_mounts)
+    there = sorted([str(one.get(name)) for name in names] for one in found.get("Mounts") or ())
+    check(
+        "Mounts",
+        there,
+        sorted(["bind", one["Source"], one["Target"], str(not one["ReadOnly"]), "rprivate"] for one in asked),
+    )
     for name in ("PidMode", "UTSMode", "UsernsMode"):
         check(name, host.get(name) in ("", "private", None), True)
     check("IpcMode", host.get("IpcMode") in ("private", "shareable"), True)

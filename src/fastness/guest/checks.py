@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _V1 = "/sys/fs/cgroup/"
 #: Where there are writable things beside what was asked for: all of them are the kernel's or hold no content.
 _KERNELS = ("/proc", "/sys", "/dev")
+#: Files that an engine may put into an image, and what may be in them: this container under its own names.
+_LISTS = ("/etc/hosts", "/etc/resolv.conf")
+_NEAR = ("127.", "::1", "fe00::", "ff00::", "ff02::")
+_OWN = {"localhost", "guest", "ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes",
+        "ip6-allrouters"}  # fmt: skip
 
 
 def read_number(paths: tuple[str, ...], field: str = "") -> int:
@@ -170,6 +175,17 @@ def _cpus() -> float:
     return round(quota / period, 3) if period > 0 else -1.0
 
 
+def _named(place: str) -> str:
+    """The first line of an engine's file that names more than this container itself."""
+    with open(place, errors="replace") as file:
+        for line in file.read(1 << 16).splitlines():
+            words = line.partition("#")[0].split()
+            own = words[1:] and words[0].startswith(_NEAR) and set(words[1:]) <= _OWN
+            if words and words[0] != "options" and not own:
+                return line.strip()
+    return ""
+
+
 def _mounts(wanted: dict[str, dict[str, Any]], bind: list[int] | None, always: tuple[str, ...]) -> list[str]:
     found: list[str] = []
     seen: dict[str, tuple[str, list[str]]] = {}
@@ -197,6 +213,9 @@ def _mounts(wanted: dict[str, dict[str, Any]], bind: list[int] | None, always: t
         status = os.stat("/work")
         if [status.st_dev, status.st_ino] != bind or any(place.startswith("/work/") for place in seen):
             found.append("/work is another folder than the one that was looked at, or holds another file system")
+    for place in _LISTS:
+        if place in seen and (named := _named(place)):
+            found.append(f"{place} has something of the machine's: {named[:80]}")
     ours = (*wanted, *(() if bind is None else ("/work",)))
     for place, (_, flags) in seen.items():
         known = place in ours or f"{place}/".startswith(tuple(f"{one}/" for one in _KERNELS))

@@ -32,7 +32,11 @@ def told(kind: str = "docker") -> dict[str, Any]:
         host["IpcMode"] = "shareable"
         for one in host["Ulimits"]:
             one["Name"] = f"RLIMIT_{one['Name'].upper()}"
-    return {"Image": f"sha256:{IMAGE.id}", "Config": made, "HostConfig": host, "Mounts": []}
+    mounts = [
+        {"Type": "bind", "Source": one["Source"], "Destination": one["Target"], "RW": False, "Propagation": "rprivate"}
+        for one in host.get("Mounts") or ()
+    ]
+    return {"Image": f"sha256:{IMAGE.id}", "Config": made, "HostConfig": host, "Mounts": mounts}
 
 
 @pytest.fixture(autouse=True)
