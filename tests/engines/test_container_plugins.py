@@ -111,11 +111,11 @@ def test_programs_of_a_plugin_run_in_containers(
         (tmp_path / "home" / "config" / "config.toml").write_text('[process]\ntier = "container"\n')
         config.forget()
     (builder / "plugin.toml").write_text(_BUILDER.format(tier=asked))
-    with fastness.PluginHost(tier="confined") as host:
+    with fastness.PluginHost(tier="isolated") as host:
         host.install(builder)
         host.grant("acme.builder", owner="ann", all=True)
         result = host.invoke("acme.builder", "build", owner="ann")
-    assert result.tier == "confined"
+    assert result.tier == "isolated"
     assert result.value == ["ok", {"out": b"by 65532"}, True, "PermissionError"], result.stderr
     config.forget()
 
@@ -126,7 +126,7 @@ def test_without_an_engine_such_a_grant_is_refused(
     """At once, and not at the first call; no other tier stands in."""
     monkeypatch.setenv("FASTNESS_ENGINE", f"unix://{tmp_path}/none.sock")
     (builder / "plugin.toml").write_text(_BUILDER.format(tier="container"))
-    with fastness.PluginHost(tier="confined") as host:
+    with fastness.PluginHost(tier="isolated") as host:
         host.install(builder)
         with pytest.raises(fastness.TierUnavailable, match=r"none\.sock"):
             host.grant("acme.builder", owner="ann", all=True)

@@ -257,7 +257,7 @@ class TestImages:
 class TestLimits:
     def test_conformance(self, private: PrivateEngine) -> None:
         """Every hostile program of the kit, with a harmless one after each."""
-        faults = asyncio.run(check_backend(lambda: ContainerBackend(engine=private.host), wall_s=6.0))
+        faults = asyncio.run(check_backend(lambda: ContainerBackend(engine=private.host), wall_s=4.0))
         assert faults == []
 
     def test_processor_time(self, box: Sandbox) -> None:
