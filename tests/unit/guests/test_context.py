@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import sys
 import threading
 import types
@@ -48,7 +49,8 @@ class Host:
         self.ready: list[tuple[int, dict[str, Any], bytes]] = []
         self.bell = threading.Semaphore(0)
 
-    def send(self, kind: int, head: dict[str, Any], blob: bytes) -> None:
+    def send(self, kind: int, text: bytes, blob: bytes) -> None:
+        head = json.loads(text)
         self.sent.append((kind, head, blob))
         if kind != 0x43:
             return
@@ -59,9 +61,9 @@ class Host:
             self.ready.append((4, {"id": head["id"]}, values.encode(result)))
         self.bell.release()
 
-    def receive(self) -> tuple[int, dict[str, Any], bytes]:
+    def receive(self) -> list[tuple[int, dict[str, Any], bytes]]:
         self.bell.acquire()
-        return self.ready.pop()
+        return [self.ready.pop()]
 
     def fileno(self) -> int:
         raise NotImplementedError
