@@ -89,6 +89,8 @@ class Talk:
         self.cancel_grace_s = 0.0
         #: When a guest that was asked to end has no more time for it; 0 where it was not.
         self.asked_until = 0.0
+        #: When something may be over its limit at the earliest.
+        self._until = 0.0
         self._next_look = 0.0
         self._events = 0
 
@@ -118,6 +120,7 @@ class Talk:
         # What was used cannot be read off a process that is gone.
         self.memory = self.peak()
         self.asked_until = time.monotonic() + grace_s
+        self._until = 0.0
         self.box.ask_to_end(grace_s)
 
     async def run(
@@ -192,6 +195,7 @@ class Talk:
         # heard as all that comes later is, for it may be calls, after which the guest waits.
         more: bool | None = True
         heard = self.bystander.control_fd if self.bystander is not None else -1
+        bell = self.calling.fileno() if self.calling is not None else -1
         while more is not None:
             if box.closed:
                 # Its descriptors tell of nothing any more, and their numbers may be another guest's.
@@ -212,7 +216,8 @@ class Talk:
                 with contextlib.suppress(OSError):
                     # It may have been closed by now, and with that it is off the list.
                     waiter.unregister(heard)
-            answered = self.calling is not None and self._answer(waiter)
+            # Answers come with the bell; else there are only those that the guest has not taken yet.
+            answered = self.calling is not None and (bell in ready or box.outbox.size > 0) and self._answer(waiter)
             if more or answered or talk in ready or process in ready:
                 # What a guest said before it ended is still in the socket and the pipes.
                 more = self._hear()
@@ -231,11 +236,11 @@ class Talk:
         box = self.box
         try:
             # While it takes them, the broker has a moment for what it still has to write of them.
+            box.outbox.deliver()
             while frames := self.calling.answers():
                 for frame in frames:
                     box.outbox.post(frame)
                 box.outbox.deliver()
-            box.outbox.deliver()
         except OSError as error:
             raise BoxLost(str(error.strerror)) from None
         interest = 0 if box.session.paused or box.outbox.size > _UNREAD else select.EPOLLIN
@@ -314,13 +319,15 @@ class Talk:
     # time
 
     def _patience(self) -> float:
-        limits = self.request.limits
-        left = limits.wall_s - (time.monotonic() - self.began)
-        if self.asked_until:
-            left = self.asked_until - time.monotonic()
-        cpu_left = limits.cpu_s - (self.clock() - self.cpu_before)
-        step = min(left, max(cpu_left / _CPUS, 0.005))
-        return max(0.001, min(step, _WATCH_S) if self.watch is not None else step)
+        now = time.monotonic()
+        if now >= self._until:
+            limits = self.request.limits
+            left = self.asked_until - now if self.asked_until else limits.wall_s - (now - self.began)
+            cpu_left = limits.cpu_s - (self.clock() - self.cpu_before)
+            step = min(left, max(cpu_left / _CPUS, 0.005))
+            # The guest's clock is asked anew when the time that it had left then, on all processors, has passed.
+            self._until = now + (min(step, _WATCH_S) if self.watch is not None else step)
+        return max(0.001, self._until - now)
 
     def _look(self, grace_s: float) -> None:
         """Something may be over its limit: time, processor time, or what ``watch`` knows."""

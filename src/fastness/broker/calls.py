@@ -8,17 +8,15 @@ time it is looked at: decoded with bounds into a type of the operation's own.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import threading
 import time
-from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
 
 from fastness.broker import portal
+from fastness.broker.answers import Answers
 from fastness.broker.asked import TEXT_MAX, Asker, described
 from fastness.broker.failures import failure
 from fastness.broker.gate import Allowed, Gate, Refused
@@ -79,13 +77,12 @@ class RunCalls:
         self._value_bytes = value_bytes
         self._timer: asyncio.TimerHandle | None = None
         self._lock = threading.Lock()
-        self._answers: deque[Answer] = deque()
+        self._answers = Answers()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         #: Calls that were handed to the loop and have not begun, and those dropped before they had.
         self._waiting: set[int] = set()
         self._dropped: set[int] = set()
         self._refusals = Refusals()
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._closed = False
         #: Why everything that is in flight is being cancelled.
         self._why = DenialCode.CANCELLED
@@ -122,20 +119,14 @@ class RunCalls:
 
     def fileno(self) -> int:
         """Readable while there are answers."""
-        return self._bell
+        return self._answers.fileno()
 
     def answers(self) -> list[Answer]:
         """Answers since the last time."""
-        with self._lock:
-            if self._closed:
-                return []
-            found = list(self._answers)
-            self._answers.clear()
-            if not (found and self._outcomes and self._submits):
-                # With answers to give it stays rung, so that this is asked again when they have been given.
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._bell)
-        if not found and self._outcomes and self._submits:
+        owed = self._submits and bool(self._outcomes)
+        # With outcomes to record this is asked again when the answers have been given.
+        found = self._answers.take(again=owed)
+        if owed and not found:
             self._outcomes.settle(wait=False)
         return found
 
@@ -149,14 +140,14 @@ class RunCalls:
             if self._closed:
                 return
             self._closed = True
+        self._answers.close()
+        # Whoever puts an answer after this finds that out, and records what it owes.
         self._outcomes.settle(wait=True)
         with self._lock:
             # A run that called nothing has woken no loop.
             idle = not (self._waiting or self._tasks or self._serving)
         if not idle:
             portal.wait(self._rest(), _REST_S + 1)
-        with self._lock:
-            os.close(self._bell)
 
     # of the host
 
@@ -215,11 +206,7 @@ class RunCalls:
         self._outcomes.owe(number, intent, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
         with self._lock:
             self._waiting.discard(id)
-            closed = self._closed
-            if not closed:
-                self._answers.append(Answer(id, value, code, message[:TEXT_MAX]))
-                os.eventfd_write(self._bell, 1)
-        if closed:
+        if not self._answers.put(Answer(id, value, code, message[:TEXT_MAX])):
             self._outcomes.settle(wait=True)
 
     # in the loop
@@ -328,7 +315,7 @@ class RunCalls:
             number = self._trail.intend(intent)
         except BackendError:
             # What cannot be recorded does not happen.
-            self._answer(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
+            self._answers.put(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
             return
         await self._do(id, number, intent, decided.adapter, given, context)
 
@@ -376,7 +363,7 @@ class RunCalls:
             return
         if cancelled:
             self._refusals.note(intent, self._why)
-        self._answer(Answer(id, value, code, message[:TEXT_MAX]))
+        self._answers.put(Answer(id, value, code, message[:TEXT_MAX]))
 
     def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
         self._refusals.note(intent, code)
@@ -387,11 +374,4 @@ class RunCalls:
             self._trail.refused(intent, code=code)
         except BackendError:
             pass  # nothing has happened that would go unrecorded
-        self._answer(Answer(id, code=code, message=message[:TEXT_MAX]))
-
-    def _answer(self, answer: Answer) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._answers.append(answer)
-            os.eventfd_write(self._bell, 1)
+        self._answers.put(Answer(id, code=code, message=message[:TEXT_MAX]))
