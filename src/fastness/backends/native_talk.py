@@ -234,15 +234,12 @@ class Talk:
         """Give the guest what answers there are; True where it may be heard again, after a time in which it was not."""
         assert self.calling is not None
         box = self.box
-        try:
-            # While it takes them, the broker has a moment for what it still has to write of them.
-            box.outbox.deliver()
-            while frames := self.calling.answers():
-                for frame in frames:
-                    box.outbox.post(frame)
-                box.outbox.deliver()
-        except OSError as error:
-            raise BoxLost(str(error.strerror)) from None
+        self._deliver()
+        # While it takes them, the broker has a moment for what it still has to write of them.
+        while frames := self.calling.answers():
+            for frame in frames:
+                box.outbox.post(frame)
+            self._deliver()
         interest = 0 if box.session.paused or box.outbox.size > _UNREAD else select.EPOLLIN
         wanted = interest | (select.EPOLLOUT if box.outbox.size else 0)
         if wanted == self._interest:
@@ -251,6 +248,12 @@ class Talk:
         self._interest = wanted
         waiter.modify(box.talk.fileno(), wanted)
         return resumed
+
+    def _deliver(self) -> None:
+        try:
+            self.box.outbox.deliver()
+        except OSError as error:
+            raise BoxLost(str(error.strerror)) from None
 
     def _hear(self) -> bool | None:
         """Take some of what has come; None after the last message of the invoke, True where there may be more."""
@@ -279,7 +282,10 @@ class Talk:
             self.claims += blob[: _CLAIMS_CAP - len(self.claims)]
             return False
         if self.calling is not None and isinstance(message, (m.Call, m.Drop, m.Log)):
-            self.calling.take(message, blob)
+            outbox = self.box.outbox
+            if frame := self.calling.take(message, blob, at_once=not outbox.size):
+                outbox.post(frame)
+                self._deliver()
             if self.calling.over:
                 self.end(OutcomeKind.CALL_LIMIT, f"more than {self.request.limits.calls} calls of the host")
             return False

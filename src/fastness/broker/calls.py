@@ -19,7 +19,7 @@ from fastness.broker import portal
 from fastness.broker.answers import Answers
 from fastness.broker.asked import TEXT_MAX, Asker, described
 from fastness.broker.failures import failure
-from fastness.broker.gate import Allowed, Gate, Refused
+from fastness.broker.gate import Gate, Refused
 from fastness.broker.outcomes import Outcomes
 from fastness.broker.refusals import Refusals
 from fastness.broker.trail import Intent, Trail
@@ -34,6 +34,8 @@ from fastness.wire import values
 _REST_S = 5.0
 #: Seconds between two looks at whether a grant stands, while something is in flight.
 _LOOK_S = 0.05
+#: No answer: the call was recorded, and goes on in the loop.
+_LATER = Answer(0)
 
 
 class RunCalls:
@@ -96,22 +98,30 @@ class RunCalls:
 
     def submit(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         """Take a call; never waits.  Raises TooManyCalls."""
+        answer = self.ask(id, capability, operation, arguments)
+        if answer is not None:
+            self._answers.put(answer)
+
+    def ask(self, id: int, capability: str, operation: str, arguments: bytes) -> Answer | None:
+        """Take a call; its answer, where it was there at once.  Raises TooManyCalls."""
         with self._lock:
             if self._closed:
-                return
+                return None
             if self._left <= 0:
                 raise TooManyCalls
             self._left -= 1
-            self._waiting.add(id)
-            if self._submits:
-                self._serving.add(id)
+            (self._serving if self._submits else self._waiting).add(id)
         if self._submits:
             try:
-                if self._served(id, capability, operation, arguments):
-                    return
+                answer = self._served(id, capability, operation, arguments)
+                if answer is None or answer is _LATER:
+                    self._waiting.add(id)
             finally:
                 self._serving.discard(id)
+            if answer is not None:
+                return None if answer is _LATER else answer
         portal.soon(self._begin, id, capability, operation, arguments)
+        return None
 
     def drop(self, id: int) -> None:
         """The guest has no more use for the answer."""
@@ -141,7 +151,6 @@ class RunCalls:
                 return
             self._closed = True
         self._answers.close()
-        # Whoever puts an answer after this finds that out, and records what it owes.
         self._outcomes.settle(wait=True)
         with self._lock:
             # A run that called nothing has woken no loop.
@@ -164,39 +173,37 @@ class RunCalls:
 
     # on the thread that submits, or in the loop
 
-    def _served(self, id: int, capability: str, operation: str, arguments: bytes) -> bool:
-        """Serve a call here; False, and nothing done, where anything of it may have to wait or is to be refused."""
+    def _served(self, id: int, capability: str, operation: str, arguments: bytes) -> Answer | None:
+        """
+        The answer to a call that is served here.
+
+        None, and nothing was done, where anything of it may have to wait or is to be refused; :data:`_LATER` where it
+        is recorded as about to happen, and happens in the loop.
+        """
         assert self._quick is not None
         decided = self._gate.decide(capability, operation)
         if isinstance(decided, Refused) or decided.at_once is None or decided.operation.leaves:
-            return False
+            return None
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
         except (GuestProtocolError, msgspec.ValidationError):
-            return False
+            return None
         context = self._asker.context(decided)
         if self._outcomes:
             self._outcomes.settle(wait=False)
         number = self._quick.intend_at_once(intent)
         if number is None:
-            return False
-        self._do_here(id, number, intent, decided, given, context)
-        return True
-
-    def _do_here(
-        self, id: int, number: int, intent: Intent, decided: Allowed, given: msgspec.Struct, context: CallContext
-    ) -> None:
+            return None
         began = time.monotonic_ns()
         code, message, value = "", "", b""
         try:
             self._gate.stand(intent.target)
-            if context.deadline <= time.monotonic():
+            if context.deadline * 1e9 <= began:
                 raise TimeoutError
-            value = values.encode(decided.at_once(intent.operation, given, context), self._value_bytes)
+            value = values.encode(decided.at_once(operation, given, context), self._value_bytes)
         except Later:
-            # It is recorded as about to happen, and happens in the loop.
             portal.soon(self._begin_recorded, id, number, intent, decided.adapter, given, context)
-            return
+            return _LATER
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
             code, message, noted = failure(error)
             if noted is not None:
@@ -204,10 +211,10 @@ class RunCalls:
         micros = (time.monotonic_ns() - began) // 1000
         bytes_in, bytes_out = context.bytes_in, context.bytes_out
         self._outcomes.owe(number, intent, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
-        with self._lock:
-            self._waiting.discard(id)
-        if not self._answers.put(Answer(id, value, code, message[:TEXT_MAX])):
+        if self._closed:
+            # Whoever closed may have looked for what is owed before this was.
             self._outcomes.settle(wait=True)
+        return Answer(id, value, code, message[:TEXT_MAX])
 
     # in the loop
 
@@ -231,7 +238,12 @@ class RunCalls:
         if over:
             return
         try:
-            if self._quick is not None and self._served(id, capability, operation, arguments):
+            answer = self._served(id, capability, operation, arguments) if self._quick is not None else None
+            if answer is not None:
+                if answer is not _LATER:
+                    with self._lock:
+                        self._waiting.discard(id)
+                    self._answers.put(answer)
                 # While the guest takes the answer.
                 self._outcomes.settle(wait=True)
                 return
