@@ -200,19 +200,20 @@ class AuditLog:
         try:
             if self._head is None or self._writer is None or self._late or self._queue or self._closed:
                 return None
-            if closes:
-                # Where the file was removed since, the record that this is the end of is gone with it.
-                if self._waiting.get(closes) != values[:_ABOUT]:
-                    return None
-            elif self._database.renewed():
+            if closes and self._waiting.get(closes) != values[:_ABOUT]:
                 return None
             seq, previous = self._head
             row = self._row(seq + 1, previous, values)
             # Until it is known to be there, what the last record is is not known either.
             self._head = None
             try:
-                self._database.once(schema.FOLLOW, (*row[:-2], seq, *row[-2:]), sync=sync)
+                # Where the file was removed since, the record that an outcome is the end of is gone with it.
+                done = self._database.once(
+                    schema.FOLLOW, (*row[:-2], seq, previous, row[-1]), sync=sync, unlooked=closes > 0
+                )
             except (sqlite3.Error, OSError):
+                return None
+            if not done:
                 return None
             self._head = (seq + 1, row[-1])
             if opens:
