@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from fastness.backends.native_guest import Guest
 
 
-def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool) -> dict[str, Any]:
+def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool, calls: bool) -> dict[str, Any]:
     """
     The request for a guest that has its user; makes its folders where they are on this side, below ``boxes``.
+
+    ``calls`` says that it will most likely call the host.
 
     Raises ``OSError``.
     """
@@ -29,6 +31,7 @@ def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool) ->
         "files": files,
         "limits": _limits(guest, limits),
         "ahead": ahead,
+        "calls": calls,
         "programs": config["kind"] == "command",
         "into_group": False,
     }

@@ -73,6 +73,8 @@ class Family:
         self._retired = False
         #: Runs and sessions that are under way or wait for a guest; counted by the backend.
         self.holders = 0
+        #: Whether the last of them could call the host, as the next one will then most likely too.
+        self.calls = False
         self.used = time.monotonic()
 
     # the zygote
@@ -228,7 +230,7 @@ class Family:
             self._guests.add(guest)
         try:
             self._give_user(guest)
-            request = native_birth.request(guest, self.config, self._boxes, ahead=ahead)
+            request = native_birth.request(guest, self.config, self._boxes, ahead=ahead, calls=self.calls)
             if request["programs"] and guest.uid >= 0:
                 # To open /dev/stderr by that name takes being its owner.
                 for fd in ends[1:]:

@@ -271,8 +271,12 @@ def greeting(layers: dict[str, str], gaps: list[tuple[str, str]]) -> bytes:
     return _frame(_HELLO, {"protocol": 1, "guest": "python"}) + _frame(_READY, {"layers": layers, "gaps": gaps})
 
 
-def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool) -> None:
-    """Greet the host with ``said``, unless it was, and take turns until it is done.  Never returns."""
+def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool, calls: bool = False) -> None:
+    """
+    Greet the host with ``said``, unless it was, and take turns until it is done.  Never returns.
+
+    ``ahead`` is a guest that nobody waits for yet, ``calls`` one that will most likely be told to call the host.
+    """
     if not _talk:
         _talk.append(socket.socket(fileno=talk))
     live_in(folder, temporary)
@@ -281,6 +285,8 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool) -> N
     if ahead:
         # One that is made ahead has the time to touch now what it will need then.
         _rehearse()
+        if calls:
+            sys.modules["_fastness_context"].rehearse(plugin=True)
     gc.enable()
     if said:
         # The host's first word was there before this guest was, and takes no answer but this.
