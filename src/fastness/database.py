@@ -127,9 +127,7 @@ class Database:
         """
         return _Writing(self, sync)
 
-    def once(
-        self, statement: str, values: tuple[object, ...], *, sync: bool = False, unlooked: bool = False
-    ) -> bool:
+    def once(self, statement: str, values: tuple[object, ...], *, sync: bool = False, unlooked: bool = False) -> bool:
         """
         One statement that writes, as a transaction of its own; as :meth:`writing` otherwise.
 

@@ -8,6 +8,7 @@ time it is looked at: decoded with bounds into a type of the operation's own.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Coroutine
@@ -218,14 +219,14 @@ class RunCalls:
 
     # in the loop
 
-    def _begin_recorded(self, id: int, number: int, *of: Any) -> None:
+    def _begin_recorded(self, id: int, number: int, intent: Intent, *of: Any) -> None:
         with self._lock:
             self._waiting.discard(id)
             if not self._closed and id not in self._dropped:
-                self._start(id, self._do(id, number, *of))
+                self._start(id, self._do(id, number, intent, *of))
                 return
             self._dropped.discard(id)
-        self._outcomes.record(number, of[0], {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
+        self._outcomes.record(number, intent, {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
 
     def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         with self._lock:
@@ -249,17 +250,26 @@ class RunCalls:
                 return
         finally:
             self._serving.discard(id)
+        recorded = self._recorded(id, capability, operation, arguments)
+        if recorded is not None:
+            self._begin_recorded(id, *recorded)
+            return
         with self._lock:
             self._waiting.discard(id)
-            if not self._closed:
-                self._start(id, self._serve(id, capability, operation, arguments))
 
     def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(self._held(id, work))
         self._tasks[id] = task
         if self._timer is None and self._gate.may_end:
             self._timer = task.get_loop().call_later(_LOOK_S, self._look)
-        task.add_done_callback(lambda _: self._rested(id))
+
+    async def _held(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        finally:
+            # Here and not in a callback, which would come a turn of the loop later.
+            with self._lock:
+                self._tasks.pop(id, None)
 
     def _look(self) -> None:
         """The gate judges calls that begin; this ends those that had begun when their grant did."""
@@ -272,10 +282,6 @@ class RunCalls:
         if ended is not None:
             self._why = ended
             self._cancel_all()
-
-    def _rested(self, id: int) -> None:
-        with self._lock:
-            self._tasks.pop(id, None)
 
     def _drop(self, id: int) -> None:
         with self._lock:
@@ -308,28 +314,31 @@ class RunCalls:
         while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
             await asyncio.sleep(0.001)
 
-    async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
+    def _recorded(
+        self, id: int, capability: str, operation: str, arguments: bytes
+    ) -> tuple[int, Intent, Any, msgspec.Struct, CallContext] | None:
+        """What there is to do of a call, recorded as about to happen; None where it is answered, and nothing is."""
         decided = self._gate.decide(capability, operation)
         intent = self._asker.intent(capability, operation)
         if isinstance(decided, Refused):
             self._refuse(id, intent, decided.code, "")
-            return
+            return None
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
         except GuestProtocolError as error:
             self._fail(id, intent, "invalid", f"the arguments cannot be read: {error}")
-            return
+            return None
         except msgspec.ValidationError as error:
             self._fail(id, intent, "invalid", str(error))
-            return
+            return None
         context = self._asker.context(decided)
         try:
             number = self._trail.intend(intent)
         except BackendError:
             # What cannot be recorded does not happen.
             self._answers.put(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
-            return
-        await self._do(id, number, intent, decided.adapter, given, context)
+            return None
+        return number, intent, decided.adapter, given, context
 
     async def _do(
         self, id: int, number: int, intent: Intent, adapter: Any, given: msgspec.Struct, context: CallContext
@@ -351,7 +360,8 @@ class RunCalls:
         context.before = before
         try:
             self._gate.stand(intent.target)
-            async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
+            left = max(0.0, context.deadline - time.monotonic())
+            async with asyncio.timeout(None if left == math.inf else left):
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)
         except asyncio.CancelledError:
