@@ -92,21 +92,15 @@ class Calls:
 
     def _make_room(self) -> None:
         """The host stops reading past its own count; so answers are taken in first, and kept for whoever waits."""
-        heard = False
         while True:
             with self._lock:
                 if len(self._wanted) - len(self._answers) < self._most:
-                    break
+                    return
                 if self._reading:
                     self._wait()
                     continue
                 self._reading = True
             self._listen()
-            heard = True
-        if heard:
-            for loop, waiters in list(_waiters.items()):
-                if waiters:
-                    loop.call_soon_threadsafe(_wake, waiters)
 
     def wait(self, number: int, what: str) -> object:
         """The answer to a call.  Raises Refused."""
@@ -160,6 +154,10 @@ class Calls:
                         self._answers[frame[1]["id"]] = frame
                 if self._others:
                     self._heard.notify_all()
+        # What came may be for whoever waits on the descriptor, which tells of it no more.
+        for loop, waiters in list(_waiters.items()):
+            if waiters:
+                loop.call_soon_threadsafe(_wake, waiters)
 
     def drop(self, number: int) -> None:
         """Nobody waits for this answer any more."""
@@ -200,7 +198,7 @@ class Pending:
             while not calls.is_there(number):
                 try:
                     if not waiters:
-                        loop.add_reader(calls.fileno(), _heard, loop, calls)
+                        loop.add_reader(calls.fileno(), calls.listen)
                 except NotImplementedError:
                     # A loop that watches no descriptors, as in WebAssembly: nothing else could go on meanwhile.
                     calls.listen()
@@ -220,11 +218,6 @@ class Pending:
 
 
 _waiters: dict[Any, set[Any]] = {}
-
-
-def _heard(loop: Any, calls: Calls) -> None:
-    calls.listen()
-    _wake(_waiters.get(loop, ()))
 
 
 def _wake(waiters: Any) -> None:
