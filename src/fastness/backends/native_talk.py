@@ -196,6 +196,7 @@ class Talk:
         more: bool | None = True
         heard = self.bystander.control_fd if self.bystander is not None else -1
         bell = self.calling.fileno() if self.calling is not None else -1
+        alone = {talk}
         while more is not None:
             if box.closed:
                 # Its descriptors tell of nothing any more, and their numbers may be another guest's.
@@ -209,13 +210,14 @@ class Talk:
             if box.session.paused and any(fd == talk and what & select.EPOLLHUP for fd, what in events):
                 # Nothing more is taken from it, and it can be given nothing.
                 raise BoxLost("the guest has ended")
-            for name, fd in (("stdout", box.out), ("stderr", box.err)):
-                if fd in ready and not self._read(name, fd):
-                    waiter.unregister(fd)
-            if self.bystander is not None and heard in ready and not self.bystander.pump():
-                with contextlib.suppress(OSError):
-                    # It may have been closed by now, and with that it is off the list.
-                    waiter.unregister(heard)
+            if ready != alone:
+                for name, fd in (("stdout", box.out), ("stderr", box.err)):
+                    if fd in ready and not self._read(name, fd):
+                        waiter.unregister(fd)
+                if self.bystander is not None and heard in ready and not self.bystander.pump():
+                    with contextlib.suppress(OSError):
+                        # It may have been closed by now, and with that it is off the list.
+                        waiter.unregister(heard)
             # Answers come with the bell; else there are only those that the guest has not taken yet.
             answered = self.calling is not None and (bell in ready or box.outbox.size > 0) and self._answer(waiter)
             if more or answered or talk in ready or process in ready:
