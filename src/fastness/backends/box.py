@@ -145,7 +145,7 @@ class Box:
         With ``again`` the socket is not asked once more where it had no more to give the last time.
         """
         while True:
-            found = self.session.next_message() if self.session.pending() else None
+            found = self.session.next_message() if self.session.parser.pending() else None
             if found is not None:
                 return found
             if self.session.paused or (again and self.inbox.dry):

@@ -313,52 +313,6 @@ def run(context: Context, plugin: dict[str, Any]) -> object:
     return asyncio.run(outcome())
 
 
-class _Nobody:
-    """A host that answers the first call."""
-
-    def send(self, kind: int, head: bytes, blob: bytes) -> None:
-        pass
-
-    def receive(self) -> list[Frame]:
-        return [(_REPLY, {"id": 1}, b'{"a": [1, {"$": ["bytes", "AA=="]}]}')]
-
-    def fileno(self) -> int:
-        return -1
-
-
-_REHEARSED = "_fastness_rehearsed"
-#: As much as most plugins are told: what it takes is there for them afterwards.
-_TOLD = {
-    "granted": [
-        {"capability": "a", "operation": f"b{n}", "parameters": [["c", False]], "signature": "", "summary": "d" * 40}
-        for n in range(8)
-    ],
-    "functions": [],
-    "plugin": {
-        "module": _REHEARSED,
-        "method": "f",
-        "arguments": {"name": "x"},
-        "sources": {f"{_REHEARSED}.py": 'def f(ctx, name):\n    return f"{name} {ctx!r}"\n'},
-    },
-    "in_flight": _IN_FLIGHT,
-}
-
-
-def rehearse(*, plugin: bool) -> None:
-    """Go once through a call, and a plugin's method, so that no guest pays for first times; leaves nothing behind."""
-    told = json.loads(json.dumps({"context": _TOLD}))["context"]
-    context = make(told["granted"], Calls(_Nobody(), told["in_flight"]))
-    context.a.b0([1, "x"])  # type: ignore[attr-defined]  # attributes are what is granted
-    if not plugin:
-        return
-    path, finders, written = sys.path[:], sys.meta_path[:], sys.dont_write_bytecode
-    try:
-        run(context, told["plugin"])
-    finally:
-        sys.path[:], sys.meta_path[:], sys.dont_write_bytecode = path, finders, written
-        sys.modules.pop(_REHEARSED, None)
-
-
 def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
     capability, operation = one["capability"], one["operation"]
     names = [name for name, _ in one["parameters"]]

@@ -127,10 +127,6 @@ class _Side:
         except frames.FrameError as error:
             raise self._break(str(error)) from None
 
-    def pending(self) -> int:
-        """Bytes taken in that belong to no message handed out yet."""
-        return self.parser.pending()
-
     def needed(self) -> int:
         """Bytes missing from the frame that is coming: a hint for the size of the next ``recv``."""
         return self.parser.needed()
