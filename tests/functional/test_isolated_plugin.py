@@ -306,12 +306,15 @@ def test_the_policy_is_kept_on_the_host(tier: str, load: Load) -> None:
 
 RAW_CALL = """
 def raw(ctx, capability, operation, data):
+    import json
+
     # By hand, past all that the guest's side of ctx would refuse.
     calls = next(cell.cell_contents for cell in ctx.lookup.__closure__ if type(cell.cell_contents).__name__ == "Calls")
     calls._last += 1
     number = calls._last
-    calls._wanted[number] = None
-    calls._wire.send(0x43, {"id": number, "capability": capability, "operation": operation}, data)
+    calls._wanted.add(number)
+    head = json.dumps({"id": number, "capability": capability, "operation": operation}).encode()
+    calls._wire.send(0x43, head, data)
     try:
         return calls.wait(number, "")
     except ctx.Refused as error:

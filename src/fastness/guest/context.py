@@ -73,21 +73,18 @@ class Calls:
         self._sending = threading.Lock()
         self._reading = False
 
-    def begin(self, what: bytes, arguments: dict[str, object]) -> int:
-        """
-        Send a call; its number.  Raises TypeError that names the place of what is no plain data.
-
-        ``what`` is a head's text after the number, without the bracket.
-        """
+    def begin(self, capability: str, operation: str, arguments: dict[str, object]) -> int:
+        """Send a call; its number.  Raises TypeError that names the place of what is no plain data."""
         data = _fastness_encode.encode(arguments, _ARGUMENTS_CAP)
         if data is None:
             raise TypeError(_fastness_encode.offending(arguments))
         if len(self._wanted) - len(self._answers) >= self._most:
             self._make_room()
+        what = f'"capability": {_quoted(capability)}, "operation": {_quoted(operation)}'
         with self._sending:
             number = self._last = self._last + 1
             self._wanted.add(number)
-            self._wire.send(_CALL, b'{"id": %d, %b}' % (number, what), data)
+            self._wire.send(_CALL, f'{{"id": {number}, {what}}}'.encode(), data)
         return number
 
     def _make_room(self) -> None:
@@ -319,8 +316,6 @@ def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
     required = [name for name, may_be_left_out in one["parameters"] if not may_be_left_out]
     what = operation if capability == TOP else f"{capability}.{operation}"
 
-    sent = f'"capability": {_quoted(capability)}, "operation": {_quoted(operation)}'.encode()
-
     def bound(values: tuple[object, ...], named: dict[str, object]) -> dict[str, object]:
         if len(values) > len(names):
             raise TypeError(f"{what}() takes {len(names)} arguments, and {len(values)} were given")
@@ -338,7 +333,8 @@ def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
 
     def call(*values: object, **named: object) -> object:
         plain = not named and len(values) == len(names)
-        number = calls.begin(sent, dict(zip(names, values, strict=True)) if plain else bound(values, named))
+        arguments = dict(zip(names, values, strict=True)) if plain else bound(values, named)
+        number = calls.begin(capability, operation, arguments)
         return Pending(calls, number, what) if _in_loop() else calls.wait(number, what)
 
     call.__name__ = operation
