@@ -5,7 +5,6 @@ What a zygote is told: whose interpreter it is, which folders it shows to its gu
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import os
 import re
 import site
@@ -14,6 +13,7 @@ import sysconfig
 from typing import Any
 
 from fastness._linux import landlock, seccomp
+from fastness.backends.own_files import text
 from fastness.errors import ConfigurationError
 
 #: What a guest is, inside: see :mod:`fastness._native.launcher`.
@@ -109,7 +109,6 @@ def _standard_library() -> list[str]:
 
 def sources() -> dict[str, str]:
     """The texts that run inside guests."""
-    folder = importlib.resources.files("fastness.guest")
     names = {
         "_fastness_encode": "encode.py",
         "_fastness_sources": "sources.py",
@@ -117,7 +116,7 @@ def sources() -> dict[str, str]:
         "_fastness": "boot.py",
         "_fastness_native": "native.py",
     }
-    return {name: folder.joinpath(file).read_text("utf-8") for name, file in names.items()}
+    return {name: text("guest", file) for name, file in names.items()}
 
 
 def places(paths: list[str]) -> dict[str, str]:

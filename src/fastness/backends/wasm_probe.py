@@ -230,7 +230,7 @@ def _missing(error: Exception) -> ProbeFailure:
 
 
 def _key() -> str:
-    return probe_record.key(("fastness._wasi",), keys.wasmtime()[0])
+    return probe_record.key(("_wasi",), keys.wasmtime()[0])
 
 
 def recorded() -> Probe | None:

@@ -22,7 +22,8 @@ from fastness._linux.procs import kill_tree
 from fastness._native import datagrams
 from fastness.backends import native_config, zygote_words
 from fastness.backends.box import memory_of, pid_of
-from fastness.backends.engine_process import source_root, spawn_in_lasting_thread
+from fastness.backends.lasting_thread import spawn_in_lasting_thread
+from fastness.backends.own_files import source_root
 from fastness.errors import BackendError
 from fastness.runtime import remove_tree
 
