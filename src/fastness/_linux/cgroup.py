@@ -8,6 +8,7 @@ the control group that this process is in already, so the limits of a container 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 
 from fastness._linux import cgroup_held, cgroup_probe
@@ -17,7 +18,7 @@ from fastness._linux.cgroup_slot import Slot, Slots, SlotUsage, Unusable, end_le
 from fastness._linux.cgroup_v1 import SlotsV1
 from fastness._linux.cgroup_v2 import IN_CONTAINER, SlotsV2, base_of
 
-__all__ = ["Reason", "Slot", "SlotUsage", "Slots", "Unavailable", "end", "find", "sweep"]
+__all__ = ["Reason", "Search", "Slot", "SlotUsage", "Slots", "Unavailable", "end", "find", "sweep"]
 
 
 class Reason:
@@ -57,37 +58,93 @@ def find(owner: str) -> Slots | Unavailable:
     :mod:`fastness._linux.cgroup_v2`.  Starts one process that breaks its limits, which takes tens of milliseconds; the
     kernel's log gets a note of its end.  The caller keeps the answer.
     """
-    reasons = []
-    if _panics():
-        # A guest that runs out of its memory would end more than itself; so would the attempt.
-        why = "vm.panic_on_oom is 2: a group out of memory stops the machine"
-        return Unavailable([Reason("memory", why, "sysctl vm.panic_on_oom=1")])
-    try:
-        places = own_places()
-    except OSError as error:
-        return Unavailable([Reason("cgroup", f"/proc/self/cgroup cannot be read: {error.strerror}", "mount /proc")])
-    for candidate in (_version_2, _version_1):
-        try:
-            slots = candidate(owner, places)
-        except Unusable as why:
-            reasons.append(Reason(_flavour(candidate), why.cause, why.fix))
-            continue
-        try:
-            failure = cgroup_probe.bite(slots)
-        except OSError as error:
-            failure = f"a slot could not be used: {error}"
-        except BaseException:
-            slots.close()
-            raise
-        if not failure:
-            slots.how += ", with both limits seen to hold"
-            return slots
+    return Search(owner).finish()
+
+
+class Search:
+    """
+    :func:`find` in two steps, for a caller with something else to do while the process breaks its limits.
+
+    ``slots`` is the place that is being proven, None where there is none.  Nothing may be run in it before
+    :meth:`finish` has said that it holds.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self.slots: Slots | None = None
+        self._owner = owner
+        self._reasons: list[Reason] = []
+        self._candidates = [_version_2, _version_1]
+        self._places: dict[str, Place] = {}
+        self._bite: cgroup_probe.Bite | None = None
+        self._found: Slots | Unavailable | None = None
+        if not sys.executable:
+            reason = Reason("cgroup", "there is no interpreter to try limits with", "set sys.executable")
+        elif _panics():
+            # A guest that runs out of its memory would end more than itself; so would the attempt.
+            why = "vm.panic_on_oom is 2: a group out of memory stops the machine"
+            reason = Reason("memory", why, "sysctl vm.panic_on_oom=1")
+        else:
+            try:
+                self._places = own_places()
+                self._next()
+                return
+            except OSError as error:
+                reason = Reason("cgroup", f"/proc/self/cgroup cannot be read: {error.strerror}", "mount /proc")
+        self._found = Unavailable([reason])
+
+    def finish(self) -> Slots | Unavailable:
+        """The place, once both limits were seen to hold, or why there is none."""
+        while self._found is None:
+            slots, bite = self.slots, self._bite
+            assert slots is not None
+            assert bite is not None
+            try:
+                failure = bite.finish()
+            except OSError as error:
+                failure = _could_not(error)
+            except BaseException:
+                slots.close()
+                raise
+            if not failure:
+                slots.how += ", with both limits seen to hold"
+                self._found = slots
+                break
+            self._drop(slots, failure)
+            self._next()
+        return self._found
+
+    def _next(self) -> None:
+        """Begin to prove the next candidate that can be used."""
+        while self._candidates:
+            candidate = self._candidates.pop(0)
+            try:
+                slots = candidate(self._owner, self._places)
+            except Unusable as why:
+                self._reasons.append(Reason(_flavour(candidate), why.cause, why.fix))
+                continue
+            try:
+                self._bite = cgroup_probe.Bite(slots)
+            except OSError as error:
+                self._drop(slots, _could_not(error))
+                continue
+            except BaseException:
+                slots.close()
+                raise
+            self.slots = slots
+            return
+        if _in_version_1(self._places):
+            # What is there comes first: a controller is in the hierarchies of one version only.
+            self._reasons.reverse()
+        self._found = Unavailable(self._reasons)
+
+    def _drop(self, slots: Slots, failure: str) -> None:
         slots.close()
-        reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
-    if _in_version_1(places):
-        # What is there comes first: a controller is in the hierarchies of one version only.
-        reasons.reverse()
-    return Unavailable(reasons)
+        self.slots = None
+        self._reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
+
+
+def _could_not(error: OSError) -> str:
+    return f"a slot could not be used: {error}"
 
 
 def _in_version_1(places: dict[str, Place]) -> bool:

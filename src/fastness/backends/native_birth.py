@@ -8,7 +8,7 @@ import os
 import resource
 from typing import TYPE_CHECKING, Any
 
-from fastness.backends.native_guest import make_folder
+from fastness.backends.native_spawn import make_folder
 
 if TYPE_CHECKING:
     from fastness.backends.native_guest import Guest

@@ -5,13 +5,18 @@ Entry point of the ``fastness`` command.
 from __future__ import annotations
 
 import errno
+import gc
 import sys
+
+from fastness.cli import early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+#: New objects after which the interpreter looks for garbage: more than imports make between two that are large.
+_COLLECTED_AFTER = 100_000
 #: What an option that we do not have was most likely meant for, by command.
 _HINTS = {
     "fastness exec": "options of the command itself go after --: fastness exec --work DIR -- ls -la",
@@ -31,9 +36,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"fastness {fastness.__version__}")
         return 0
+    if arguments is None:
+        # This process is one command: what is imported for it lives as long as it does, and is in nobody's way.
+        gc.set_threshold(_COLLECTED_AFTER)
+    try:
+        return _run(given)
+    finally:
+        if arguments is None:
+            early.end()
+            # Nor is it worth a look when the interpreter ends.
+            gc.freeze()
+
+
+def _run(given: list[str]) -> int:
+    early.begin(given)
+    import importlib.util
+
     try:
         import click  # noqa: F401  # only whether it is there
-        import rich  # noqa: F401  # as above
+
+        if importlib.util.find_spec("rich") is None:
+            raise ImportError(name="rich")
     except ImportError as error:
         print(
             f"fastness: the command line needs the package {error.name!r}, which is not installed. "

@@ -343,7 +343,17 @@ TYPE_OF: Final[dict[type[Head], int]] = {
     Event: frames.EVENT, Artefact: frames.ARTEFACT, Result: frames.RESULT, Error: frames.ERROR, Bye: frames.BYE,
 }  # fmt: skip
 
-_decoders: Final = {kind: msgspec.json.Decoder(head) for head, kind in TYPE_OF.items()}
+
+class _Decoders(dict[int, "msgspec.json.Decoder[Any]"]):
+    """By frame type; each is made when the first frame of its type comes, for most processes meet few of them."""
+
+    def __missing__(self, kind: int) -> msgspec.json.Decoder[Any]:
+        made = self[kind] = msgspec.json.Decoder(_HEADS[kind])
+        return made
+
+
+_HEADS: Final = {kind: head for head, kind in TYPE_OF.items()}
+_decoders: Final = _Decoders()
 _encode = msgspec.json.Encoder().encode
 #: Frames whose blob means something; any other must come without one.
 _WITH_BLOB: Final = frozenset(
