@@ -8,7 +8,7 @@ the control group that this process is in already, so the limits of a container 
 from __future__ import annotations
 
 import os
-import sys
+import threading
 from collections.abc import Callable
 
 from fastness._linux import cgroup_held, cgroup_probe
@@ -63,10 +63,10 @@ def find(owner: str) -> Slots | Unavailable:
 
 class Search:
     """
-    :func:`find` in two steps, for a caller with something else to do while the process breaks its limits.
+    :func:`find` in steps, for a caller with something else to do while the process breaks its limits.
 
-    ``slots`` is the place that is being proven, None where there is none.  Nothing may be run in it before
-    :meth:`finish` has said that it holds.
+    ``slots`` is the place that is looked at, None where there is none.  Nothing may be run in it before :meth:`finish`
+    has said that it holds.
     """
 
     def __init__(self, owner: str) -> None:
@@ -75,76 +75,79 @@ class Search:
         self._reasons: list[Reason] = []
         self._candidates = [_version_2, _version_1]
         self._places: dict[str, Place] = {}
-        self._bite: cgroup_probe.Bite | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: str | None = None
+        self._broken: BaseException | None = None
         self._found: Slots | Unavailable | None = None
-        if not sys.executable:
-            reason = Reason("cgroup", "there is no interpreter to try limits with", "set sys.executable")
-        elif _panics():
+        if _panics():
             # A guest that runs out of its memory would end more than itself; so would the attempt.
             why = "vm.panic_on_oom is 2: a group out of memory stops the machine"
-            reason = Reason("memory", why, "sysctl vm.panic_on_oom=1")
-        else:
+            self._found = Unavailable([Reason("memory", why, "sysctl vm.panic_on_oom=1")])
+            return
+        try:
+            self._places = own_places()
+        except OSError as error:
+            reason = Reason("cgroup", f"/proc/self/cgroup cannot be read: {error.strerror}", "mount /proc")
+            self._found = Unavailable([reason])
+            return
+        self._next()
+
+    def begin(self) -> None:
+        """Have the limits of ``slots`` tried by a thread, whose waits are nobody's then."""
+        if self._found is None and self._thread is None:
+            thread = threading.Thread(target=self._try, name="fastness-limits", daemon=True)
             try:
-                self._places = own_places()
-                self._next()
-                return
-            except OSError as error:
-                reason = Reason("cgroup", f"/proc/self/cgroup cannot be read: {error.strerror}", "mount /proc")
-        self._found = Unavailable([reason])
+                thread.start()
+            except RuntimeError:
+                return  # there is none to be had: they are tried where they are asked for
+            self._thread = thread
 
     def finish(self) -> Slots | Unavailable:
         """The place, once both limits were seen to hold, or why there is none."""
         while self._found is None:
-            slots, bite = self.slots, self._bite
+            if self._thread is not None:
+                self._thread.join()
+                self._thread = None
+            else:
+                self._try()
+            slots, failure = self.slots, self._failure
             assert slots is not None
-            assert bite is not None
-            try:
-                failure = bite.finish()
-            except OSError as error:
-                failure = _could_not(error)
-            except BaseException:
+            if self._broken is not None:
                 slots.close()
-                raise
+                raise self._broken
             if not failure:
                 slots.how += ", with both limits seen to hold"
                 self._found = slots
                 break
-            self._drop(slots, failure)
+            slots.close()
+            self._reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
             self._next()
         return self._found
 
+    def _try(self) -> None:
+        assert self.slots is not None
+        try:
+            self._failure = cgroup_probe.bite(self.slots)
+        except OSError as error:
+            self._failure = f"a slot could not be used: {error}"
+        except BaseException as error:  # noqa: BLE001  # raised by finish, whose thread may be another
+            self._broken = error
+
     def _next(self) -> None:
-        """Begin to prove the next candidate that can be used."""
+        """Go on to the next candidate that can be used."""
+        self.slots = None
         while self._candidates:
             candidate = self._candidates.pop(0)
             try:
-                slots = candidate(self._owner, self._places)
+                self.slots = candidate(self._owner, self._places)
             except Unusable as why:
                 self._reasons.append(Reason(_flavour(candidate), why.cause, why.fix))
-                continue
-            try:
-                self._bite = cgroup_probe.Bite(slots)
-            except OSError as error:
-                self._drop(slots, _could_not(error))
-                continue
-            except BaseException:
-                slots.close()
-                raise
-            self.slots = slots
-            return
+            else:
+                return
         if _in_version_1(self._places):
             # What is there comes first: a controller is in the hierarchies of one version only.
             self._reasons.reverse()
         self._found = Unavailable(self._reasons)
-
-    def _drop(self, slots: Slots, failure: str) -> None:
-        slots.close()
-        self.slots = None
-        self._reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
-
-
-def _could_not(error: OSError) -> str:
-    return f"a slot could not be used: {error}"
 
 
 def _in_version_1(places: dict[str, Place]) -> bool:

@@ -19,7 +19,7 @@ from fastness.errors import ConfigurationError
 
 #: What a guest is, inside: see :mod:`fastness._native.launcher`.
 GUEST_UID = 1000
-_MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_MODULE_NAME = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 _PRELOAD_MAX = 64
 _FOLDERS_MAX = 64
 #: What a confined interpreter may read of the system: libraries, and what says how text and time look.
@@ -38,7 +38,7 @@ def check_preload(preload: tuple[Any, ...]) -> tuple[str, ...]:
     if len(preload) > _PRELOAD_MAX:
         raise ConfigurationError("preload", f"{len(preload)} modules", f"at most {_PRELOAD_MAX}")
     for name in preload:
-        if not isinstance(name, str) or len(name) > 200 or not _MODULE_NAME.fullmatch(name):
+        if not isinstance(name, str) or len(name) > 200 or not re.fullmatch(_MODULE_NAME, name):
             raise ConfigurationError("preload", name, "dotted module names")
     return tuple(dict.fromkeys(preload))
 

@@ -54,7 +54,9 @@ def begin() -> cgroup.Slots | None:
     Raises BackendError.
     """
     with _places_lock:
-        return _place().search.slots
+        search = _place().search
+        search.begin()
+        return search.slots
 
 
 def place() -> tuple[Owner, cgroup.Slots | cgroup.Unavailable]:
