@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import re
 import threading
@@ -50,6 +49,8 @@ class Said:
         """Take one step of a builder's progress."""
         if progress.stage != self._stage and progress.estimate_s > 3 and progress.elapsed_s > 1:
             self._stage = progress.stage
+            import logging
+
             logging.getLogger("fastness").warning(
                 "%s, once: about %.0f s (`fastness guest build` does it ahead)", progress.message, progress.estimate_s
             )

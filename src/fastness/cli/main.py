@@ -36,20 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"fastness {fastness.__version__}")
         return 0
-    if arguments is None:
-        # This process is one command: what is imported for it lives as long as it does, and is in nobody's way.
-        gc.set_threshold(_COLLECTED_AFTER)
+    if arguments is not None:
+        return _run(given)
+    # This process is one command: what is imported for it lives as long as it does, and is in nobody's way.
+    gc.set_threshold(_COLLECTED_AFTER)
     try:
+        early.begin(given)
         return _run(given)
     finally:
-        if arguments is None:
-            early.end()
-            # Nor is it worth a look when the interpreter ends.
-            gc.freeze()
+        early.end()
+        # Nor is it worth a look when the interpreter ends.
+        gc.freeze()
 
 
 def _run(given: list[str]) -> int:
-    early.begin(given)
     import importlib.util
 
     try:

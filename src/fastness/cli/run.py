@@ -199,9 +199,9 @@ def _is_module(request: dict[str, Any]) -> bool:
 
 def _sources(given: Iterable[str]) -> Iterable[tuple[str, Path]]:
     """Destination and host path of each ``SRC[:DST]``; a source whose own name has a colon is found as it is."""
-    from pathlib import Path
-
     for text in given:
+        from pathlib import Path
+
         source, separator, destination = text.rpartition(":")
         if not separator or not source or os.path.lexists(text):
             source, destination = text, os.path.basename(text)
