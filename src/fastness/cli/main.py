@@ -43,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         early.begin(given)
         return _run(given)
+    except KeyboardInterrupt:
+        # While it still imported; what comes later is told where it is known how far a command was.
+        print("fastness: cancelled", file=sys.stderr)
+        return 130
     finally:
         early.end()
         # Nor is it worth a look when the interpreter ends.
