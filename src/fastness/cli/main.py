@@ -4,8 +4,10 @@ Entry point of the ``fastness`` command.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
+import os
 import sys
 
 from fastness.cli import early
@@ -13,6 +15,7 @@ from fastness.cli import early
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
 
 #: New objects after which the interpreter looks for garbage: more than imports make between two that are large.
@@ -22,6 +25,31 @@ _HINTS = {
     "fastness exec": "options of the command itself go after --: fastness exec --work DIR -- ls -la",
     "fastness run": "options of the program itself go after --: fastness run FILE -- --verbose",
 }
+
+
+def command() -> NoReturn:
+    """
+    The command line as a process: :func:`main`, and an end without taking the interpreter apart.
+
+    To free every object takes longer than most else that a short command does, and the kernel takes all of it at once.
+    """
+    status: list[int] = []
+
+    def end() -> None:
+        if status:
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except OSError:
+                    pass  # told already, or there is nobody to tell
+            os._exit(status[0])
+
+    # What is registered first runs last: sandboxes are closed by then, and streams were written.  Others that were
+    # here before, such as a tool that watches this process, would not get their turn.
+    if not atexit._ncallbacks():
+        atexit.register(end)
+    status.append(main())
+    sys.exit(status[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
