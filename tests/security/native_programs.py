@@ -310,14 +310,14 @@ def refuse(rules):
 
 import fastness
 from fastness._linux.syscalls import NUMBERS
-from fastness.backends import zygote_process
+from fastness.backends import native_launch, zygote_process
 
 if wanted.get("abi"):
     from fastness._linux import landlock
 
     landlock.abi = lambda: wanted["abi"]
     patch = f"from fastness._linux import landlock;landlock.abi=lambda:{wanted['abi']};"
-    zygote_process._BOOT = zygote_process._BOOT.replace("from fastness._native", patch + "from fastness._native", 1)
+    native_launch._BOOT = native_launch._BOOT.replace("from fastness._native", patch + "from fastness._native", 1)
 if wanted.get("start_s"):
     zygote_process.START_S = wanted["start_s"]
 for what, value in wanted.get("limits", {}).items():
