@@ -297,16 +297,9 @@ def receive_first(talk: socket.socket) -> tuple[int, int] | bool:
 
 async def _readable(box: Box, origin: Origin | None) -> None:
     """Wait for what a new guest says; meanwhile nobody whose work that takes waits for us to listen."""
-    while True:
-        try:
-            with box.waiting.limit(_LISTEN_S if origin is not None else None):
-                await box.waiting.readable(box.talk)
-        except TimeoutError:
-            if origin is None:
-                raise
+    while not await box.waiting.readable(box.talk, _LISTEN_S if origin is not None else None):
+        if origin is not None:
             origin.pump()
-        else:
-            return
 
 
 class Origin(Protocol):

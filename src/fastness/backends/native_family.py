@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from fastness.backends import native_birth
+from fastness.backends import native_birth, native_folders
 from fastness.backends.box import Box, BoxLost, become_ready
 from fastness.backends.native_guest import Early, Guest, Size, unborn
 from fastness.backends.native_ready import Ready
@@ -56,6 +56,7 @@ class Family:
         self._waiting = waiting
         self._stock = stock
         self._boxes = outfit.boxes
+        self._folders = native_folders.Folders(outfit.boxes, lambda: f"b{next(_names)}")
         self._later = bury
         self._lock = threading.Lock()
         #: Of those who wait as the sandbox does, one sees to a new zygote; the keeper's thread waits in its own way.
@@ -129,6 +130,7 @@ class Family:
                 self._remove_boxes()
             raise
         self._drop_ready_of(last)
+        self._folders.keep_only(-1 if made.uids is None else made.uids.base)
         return made
 
     def _begin(self) -> ZygoteProcess:
@@ -202,7 +204,7 @@ class Family:
             self._guests.add(guest)
         try:
             self._give_user(guest)
-            request = native_birth.request(guest, self.config, self._boxes, ahead=ahead)
+            request = native_birth.request(guest, self.config, self._folders, ahead=ahead)
             if request["programs"] and guest.uid >= 0:
                 # To open /dev/stderr by that name takes being its owner.
                 for fd in ends[1:]:
@@ -316,6 +318,7 @@ class Family:
                 self._stock.give(guest.slot)
             if gone and guest.folder:
                 remove_tree(guest.folder)
+                self._folders.add(guest.uid)
         except OSError:
             pass  # left to the end of this process, or to a sweep
         finally:
@@ -356,6 +359,7 @@ class Family:
             guest.box.kill()
         for zygote in zygotes:
             zygote.kill()
+        self._folders.close()
         for guest in ready:
             self.bury(guest)
         self._remove_boxes()

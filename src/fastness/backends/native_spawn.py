@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from fastness._linux import uids
-from fastness.backends import native_config
+from fastness.backends import native_config, native_folders
 from fastness.backends.native_slots import leaf, place
 from fastness.backends.zygote_process import ZygoteProcess
 from fastness.errors import BackendError
@@ -57,7 +57,7 @@ class Outfit:
                 config["uids"] = [block.base, block.count]
             if not self.isolated:
                 path = os.path.join(self.boxes, f"z{next(_names)}")
-                make_folder(path, -1 if block is None else block.base)
+                native_folders.make(path, -1 if block is None else block.base)
                 folder = config["temporary"] = path
             group = None
             config["into_groups"] = self.groups is not None and self.groups.supports_clone_into
@@ -102,10 +102,3 @@ def _boxes_folder() -> str:
     except OSError as error:
         raise BackendError("making a folder for guests", error, "free space where FASTNESS_HOME is") from None
     return folder
-
-
-def make_folder(path: str, uid: int) -> None:
-    """A folder that is open to its owner alone: user ``uid``, or this process's where it is -1.  Raises ``OSError``."""
-    os.mkdir(path, 0o700)
-    if uid >= 0:
-        os.chown(path, uid, uid)

@@ -28,10 +28,11 @@ from fastness.backends.telling import ToldOnce
 from fastness.backends.wasm_session import WasmSession
 from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError
+from fastness.looping import LoopWaiting
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Probe, Tier
-from fastness.waiting import LoopWaiting, Slots, Waiting
+from fastness.waiting import Slots, Waiting
 
 #: Seconds after which an idle engine ends by itself, and after which this side no longer uses one.
 IDLE_S = 120.0

@@ -208,6 +208,12 @@ def _renew_stdin() -> None:
 def _compile(source: str, filename: str) -> tuple[object, object]:
     """The statements, and the last expression apart so that its value can be had."""
     try:
+        if source.isprintable() and source[:1] != " ":
+            # One line is mostly one expression, and that takes no tree.
+            try:
+                return None, compile(source, filename, "eval")
+            except SyntaxError:
+                pass  # what is wrong with it, if anything is, the tree will say
         tree = compile(source, filename, "exec", ast.PyCF_ONLY_AST)
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
