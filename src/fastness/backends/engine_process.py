@@ -17,7 +17,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from fastness.backends.spawning import spawn_in_lasting_thread
+from fastness.backends.lasting_thread import spawn_in_lasting_thread
+from fastness.backends.own_files import source_root
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
@@ -44,11 +45,6 @@ class EngineLost(Exception):
         super().__init__(why)
         self.why = why
         self.timed_out = timed_out
-
-
-def source_root() -> str:
-    """The folder above the package, for a process that sees no site-packages."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class EngineProcess:

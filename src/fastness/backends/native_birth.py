@@ -8,15 +8,14 @@ import os
 import resource
 from typing import TYPE_CHECKING, Any
 
-from fastness.backends.native_guest import make_folder
-
 if TYPE_CHECKING:
+    from fastness.backends.native_folders import Folders
     from fastness.backends.native_guest import Guest
 
 
-def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool, calls: bool) -> dict[str, Any]:
+def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bool, calls: bool) -> dict[str, Any]:
     """
-    The request for a guest that has its user; makes its folders where they are on this side, below ``boxes``.
+    The request for a guest that has its user; where its folders are on this side, they are taken from ``folders``.
 
     ``calls`` says that it will most likely call the host.
 
@@ -38,9 +37,7 @@ def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool, ca
     if config["tier"] == "isolated":
         writable = ["/work", "/tmp"] + (["/dev/shm"] if made["programs"] else [])  # noqa: S108  # of the guest alone
         return made | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
-    folder = guest.folder = os.path.join(boxes, name)
-    for path in (folder, f"{folder}/work", f"{folder}/tmp"):  # noqa: S108  # folders of ours
-        make_folder(path, guest.uid)
+    folder = guest.folder = folders.take(guest.uid)
     # Opened now: by the time that the guest says which folder it is, packages that nobody here has read may have run.
     above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

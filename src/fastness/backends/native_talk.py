@@ -183,7 +183,7 @@ class Talk:
         """Whether the guest ends by itself, now that its conversation has: a process closes that just before."""
         try:
             with self.box.waiting.limit(_CLOSING_S):
-                await self.box.waiting.readable(self.box.process)  # type: ignore[arg-type]  # a descriptor does as well
+                await self.box.waiting.readable(self.box.process)
         except TimeoutError:
             return False
         return True

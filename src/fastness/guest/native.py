@@ -65,6 +65,11 @@ _frames = threading.Condition(_lock)
 _reading: list[bool] = []
 #: Threads that wait for another one to read.
 _others: list[bool] = []
+#: What fills the free places of the zygote's memory.
+_filling: list[object] = []
+#: Bytes of a pool of the interpreter's allocator and of what is at its beginning, and how many are filled at most.
+_POOL, _POOL_HEAD = 1 << 14, 48
+_POOLS_MOST = 64
 #: Whether this guest has a ctx, so that other threads may listen too.
 _called: list[bool] = []
 
@@ -283,6 +288,26 @@ def _rehearse_calls() -> None:
     finally:
         sys.path[:], sys.meta_path[:], sys.dont_write_bytecode = path, finders, written
         sys.modules.pop(name, None)
+
+
+def gather() -> None:
+    """
+    In the zygote, last of all: have what guests allocate lie together.
+
+    Small objects come from pools of one size each, and the free places of a well-used interpreter are all over its
+    memory, where each costs a guest a copy of its page.  So they are filled, and what is allocated next is at the
+    beginning of new pools.
+    """
+    for size in range(16, 513, 16):
+        before = 0
+        for _ in range(_POOLS_MOST * _POOL // size):
+            one: object = object() if size == 16 else float(size) if size == 32 else bytes(size - 33)
+            _filling.append(one)
+            place = id(one)
+            # The second place of a pool right after the first, which follows the pool's own words.
+            if place - before == size and before % _POOL == _POOL_HEAD:
+                break
+            before = place
 
 
 def _reseed(seed: int) -> None:

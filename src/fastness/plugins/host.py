@@ -24,6 +24,7 @@ from fastness.broker.calls import RunCalls
 from fastness.capability import Adapter, Scope, Spec
 from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
+from fastness.looping import LoopWaiting
 from fastness.plugins import running
 from fastness.plugins.acting import act
 from fastness.plugins.adapters import owner_word
@@ -36,7 +37,7 @@ from fastness.policy import Policy
 from fastness.runner.runner import Runner
 from fastness.runs import OutcomeKind, RunRequest, RunResult
 from fastness.tier import Tier
-from fastness.waiting import LoopWaiting, Waiting
+from fastness.waiting import Waiting
 
 __all__ = ["AsyncPluginHost"]
 
