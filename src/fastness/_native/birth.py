@@ -55,6 +55,8 @@ class Birth:
         self.own_users = self.isolated and own_users
         self.name = self.work = self.temporary = ""
         self.ahead = False
+        #: Whether it will most likely call the host.
+        self.calls = False
         self.talk = self.told = -1
         self.layers: dict[str, str] = {}
         self.gaps: list[tuple[str, str]] = []
@@ -124,7 +126,7 @@ class Birth:
         tells it, where there is one.  Raises ``OSError``.
         """
         self.name, self.work, self.temporary = request["box"], request["work"], request["temporary"]
-        self.ahead, self.talk = request["ahead"], fds[0]
+        self.ahead, self.calls, self.talk = request["ahead"], request["calls"], fds[0]
         if self.boot is not None and not self.isolated:
             self.boot.live_in(self.work, self.temporary)
         first = len(self.arrange) - 3

@@ -23,7 +23,7 @@ from fastness._container.faults import EngineFault
 from fastness._container.probe import PROBE_S, Engine
 from fastness.backends import container_report, probe_record
 from fastness.backends.base import Report, Staged
-from fastness.backends.native_probe import _LOUD, _SHARED, _THREADS, _WORDS, _refusals, _Scene
+from fastness.backends.native_proofs import _LOUD, _SHARED, _THREADS, _WORDS, _refusals, _Scene
 from fastness.errors import FastnessError, TierUnavailable
 from fastness.limits import MIB, Limits
 from fastness.runs import OutcomeKind, RunRequest

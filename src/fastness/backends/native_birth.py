@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from fastness.backends.native_guest import Guest
 
 
-def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bool) -> dict[str, Any]:
+def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bool, calls: bool) -> dict[str, Any]:
     """
     The request for a guest that has its user; where its folders are on this side, they are taken from ``folders``.
+
+    ``calls`` says that it will most likely call the host.
 
     Raises ``OSError``.
     """
@@ -28,6 +30,7 @@ def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bo
         "files": files,
         "limits": _limits(guest, limits),
         "ahead": ahead,
+        "calls": calls,
         "programs": config["kind"] == "command",
         "into_group": False,
     }

@@ -209,8 +209,7 @@ def _compile(source: str, filename: str) -> tuple[object, object]:
     """The statements, and the last expression apart so that its value can be had."""
     try:
         if source.isprintable() and source[:1] != " ":
-            # One line is mostly one expression, and that takes no tree.
-            try:
+            try:  # one line is mostly one expression, and that takes no tree
                 return None, compile(source, filename, "eval")
             except SyntaxError:
                 pass  # what is wrong with it, if anything is, the tree will say
@@ -421,8 +420,6 @@ def _warm_pandas() -> None:
 
 
 def _warm_matplotlib() -> None:
-    import io
-
     import matplotlib
 
     matplotlib.use("Agg")
@@ -445,9 +442,8 @@ def generators() -> list[dict[str, object]]:
     if legacy is not None:
         generator = legacy.mtrand._rand._bit_generator
         words = generator.state["state"]["key"][:8]
-        found.append(
-            {"address": id(generator), "size": sys.getsizeof(generator), "words": [int(word) for word in words]}
-        )
+        words = [int(word) for word in words]
+        found.append({"address": id(generator), "size": sys.getsizeof(generator), "words": words})
     return found
 
 

@@ -1,8 +1,8 @@
 """
 The host of plugins: what is installed, who granted what, and runs of their methods under a policy of that moment.
 
-Each invocation is a guest of its own: the policy is built anew, the files are checked, and the calls that the guest
-makes are judged one by one against the grant as it is then.  A revocation is on disk when ``revoke`` returns.
+Each invocation is a guest of its own: the policy is that of the moment, the files are checked, and the calls that the
+guest makes are judged one by one against the grant as it is then.  A revocation is on disk when ``revoke`` returns.
 """
 
 from __future__ import annotations
