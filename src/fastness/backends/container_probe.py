@@ -215,7 +215,7 @@ async def probe(backend: ContainerBackend, waiting: Waiting, *, afresh: bool) ->
     runtime = gvisor.runtime_of(engine, backend.access.runtime)
     about = f"{runtime} {engine.endpoint} {engine.identity} {engine.version} {engine.api} {found.id} {profiled}"
     name = f"container-{hashlib.sha256(about.encode()).hexdigest()[:16]}"
-    key = await waiting.call(partial(probe_record.key, ("fastness._container", "fastness.guest"), about))
+    key = await waiting.call(partial(probe_record.key, ("_container", "guest"), about))
     known = None if afresh else await waiting.call(partial(probe_record.recorded, name, key))
     if known is not None:
         return known
