@@ -209,7 +209,7 @@ def test_a_run_ends_while_a_function_does_not_come_back(place: tuple[fastness.Sa
     # The function blocks for half a minute.
     assert time.monotonic() - began < 15
     hold.set()
-    assert [row.code for row in records(result.run_id)] == ["", "cancelled"]
+    assert [row.code for row in records(result.run_id)] == ["", "answer_cancelled"]
 
 
 def test_a_session_keeps_its_functions(place: tuple[fastness.Sandbox, str]) -> None:

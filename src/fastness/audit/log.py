@@ -31,8 +31,8 @@ _TOGETHER = 256
 _ABOUT = 6
 #: Outcomes that wait for the next commit because theirs failed.
 _LATE = 4096
-#: Codes that say that an adapter refused; what was cancelled in flight may have happened.
-_REFUSALS = frozenset(code.value for code in DenialCode) - {DenialCode.CANCELLED.value, DenialCode.REVOKED.value}
+#: Codes that say that it was refused before any effect; what was refused later has another code.
+_REFUSALS = frozenset(code.value for code in DenialCode)
 
 
 class About(Protocol):

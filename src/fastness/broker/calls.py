@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from fastness.broker import portal
+from fastness.broker.account import Account
 from fastness.broker.asked import TEXT_MAX, Asker, described
 from fastness.broker.failures import failure
 from fastness.broker.gate import Allowed, Gate, Refused
@@ -27,7 +28,7 @@ from fastness.broker.refusals import Refusals
 from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
 from fastness.capability import CallContext, Later
-from fastness.errors import BackendError, Denied, GuestProtocolError
+from fastness.errors import BackendError, GuestProtocolError
 from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
@@ -335,47 +336,28 @@ class RunCalls:
     async def _do(
         self, id: int, number: int, intent: Intent, adapter: Any, given: msgspec.Struct, context: CallContext
     ) -> None:
-        began = time.monotonic_ns()
+        account = Account(self._gate, self._trail, number, intent, context)
         code, message, value = "", "", b""
+        refused: DenialCode | None = None
         cancelled = False
-        announced = [(number, intent)]
-
-        def before(target: str) -> None:
-            # Where it leads on, it is judged and announced as a call of its own.
-            decided = self._gate.decide(intent.capability, intent.operation)
-            if isinstance(decided, Refused):
-                raise Denied(decided.code, target)
-            further = msgspec.structs.replace(intent, target=target[:TEXT_MAX])
-            announced.append((self._trail.intend(further), further))
-            self._gate.stand(target)
-
-        context.before = before
         try:
             self._gate.stand(intent.target)
             async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)
         except asyncio.CancelledError:
-            # It may have happened by now: the record says that nobody waited for the end.
-            cancelled = True
-            code = self._why.value
+            # It may have happened by now.
+            cancelled = context.effect = True
+            refused, code = self._why, self._why.value
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
-            code, message, noted = failure(error)
-            if noted is not None:
-                self._refusals.note(intent, noted)
-        micros = (time.monotonic_ns() - began) // 1000
-        bytes_in, bytes_out = context.bytes_in, context.bytes_out
-        for one, what in announced:
-            try:
-                self._trail.done(one, what, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
-            except BackendError:
-                code, message, value = "failed", "how the call ended could not be recorded", b""
-            # What went to and fro is counted once.
-            bytes_in = bytes_out = 0
-        if cancelled and self._why is DenialCode.CANCELLED:
+            code, message, refused = failure(error)
+        unheard = cancelled and refused is DenialCode.CANCELLED
+        if refused is not None and not unheard:
+            self._refusals.note(intent, refused, effect=account.effect)
+        if not account.end(code, refused=refused):
+            code, message, value = "failed", "how the call ended could not be recorded", b""
+        if unheard:
             return
-        if cancelled:
-            self._refusals.note(intent, self._why)
         self._answer(Answer(id, value, code, message[:TEXT_MAX]))
 
     def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:

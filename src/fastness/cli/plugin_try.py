@@ -102,7 +102,7 @@ def _code(plugin: IsolatedPlugin, host: DefaultPluginHost) -> int:
     ended = {result.outcome.kind.value for result in plugin.results.values()}
     if any(isinstance(fault.error, PluginTimeout) for fault in faults) or ended & _LIMITS:
         return exits.LIMIT
-    if _denied(plugin) or any(row.layer == "broker" for row in _refused(plugin)):
+    if _denied(plugin) or any(row.layer in ("broker", "answer") for row in _refused(plugin)):
         return exits.DENIED
     if not faults:
         return exits.OK

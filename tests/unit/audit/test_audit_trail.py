@@ -63,10 +63,14 @@ def test_refusals_and_events_stand_for_themselves(log: AuditLog, intent: Make) -
 
 
 @pytest.mark.parametrize(
-    ("code", "decision"), [("", "allowed"), ("outside", "refused"), ("failed", "allowed"), ("cancelled", "allowed")]
+    ("code", "decision"),
+    [
+        ("", "allowed"), ("outside", "refused"), ("failed", "allowed"), ("revoked", "refused"),
+        ("answer_revoked", "allowed"), ("answer_cancelled", "allowed"), ("late", "allowed"),
+    ],  # fmt: skip
 )
 def test_an_adapter_that_refuses(code: str, decision: str, log: AuditLog, intent: Make) -> None:
-    """A refusal by the scope is one in the outcome; what failed or was cancelled may have happened."""
+    """What was refused before any effect is refused in the outcome; what failed, or was refused later, may have been done."""
     log.done(log.intend(intent()), intent(), code=code)
     assert (rows(log)[1].decision, rows(log)[1].code) == (decision, code)
 

@@ -271,7 +271,8 @@ def test_a_call_in_flight_is_cancelled_when_its_grant_is_revoked(scene: Callable
     one.calls.revoke()
     assert one.answer().code == "revoked"
     assert one.adapter.done == []
-    assert one.paper.rows[-1][:3] == ("outcome", 1, "revoked")
+    assert one.paper.rows[-1][:3] == ("outcome", 1, "answer_revoked")
+    assert [(row.code.value, row.layer) for row in one.calls.denials()[0]] == [("revoked", "answer")]
 
 
 def test_a_dropped_call_is_cancelled_and_not_answered(scene: Callable[..., Scene]) -> None:
@@ -298,7 +299,7 @@ def test_nothing_goes_on_after_the_run(scene: Callable[..., Scene]) -> None:
     one.calls.close()
     one.calls.close()
     assert ends == ["cancelled"]
-    assert one.paper.rows[-1][:3] == ("outcome", 1, "cancelled")
+    assert one.paper.rows[-1][:3] == ("outcome", 1, "answer_cancelled")
     one.calls.submit(2, "notes", "put", values.encode({"key": "b"}))
     assert one.adapter.done == []
 

@@ -601,7 +601,7 @@ def test_calls_in_flight_are_cancelled(way: str, base: Path) -> None:
         assert not thread.is_alive()
         assert isinstance(found[0], Revoked)
         assert slow.done == []
-        assert [row.code for row in rows(base, op="get", phase="outcome")] == ["revoked"]
+        assert [row.code for row in rows(base, op="get", phase="outcome")] == ["answer_revoked"]
 
 
 def test_what_does_not_come_to_rest_is_listed(base: Path) -> None:
