@@ -130,7 +130,7 @@ def _explain(result: RunResult, expect: Expect) -> tuple[str, str]:
             and own in ("", _OF_BROKER.get(row.layer, row.layer))
             and (not expect.calls or row.operation in expect.calls)
         ):
-            return "", f"{row.layer}: {row.operation if own else row.code.value}" + (
+            return "", f"{own or row.layer}: {row.operation if own else row.code.value}" + (
                 " (claimed)" if row.claimed else ""
             )
     had = ", ".join(f"{row.operation} {row.code.value} ({row.layer})" for row in result.denials) or "none"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import msgspec
 
@@ -73,7 +74,7 @@ class Account:
         recorded = True
         for (number, intent), effect in zip(self._announced, [*self._effects, self._context.effect], strict=True):
             how = ANSWER + code if refused is not None and effect else code
-            told = {"code": how, "micros": micros, "bytes_in": bytes_in, "bytes_out": bytes_out}
+            told: dict[str, Any] = {"code": how, "micros": micros, "bytes_in": bytes_in, "bytes_out": bytes_out}
             try:
                 self._trail.done(number, intent, **told)
             except BackendError:

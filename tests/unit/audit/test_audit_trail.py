@@ -65,9 +65,14 @@ def test_refusals_and_events_stand_for_themselves(log: AuditLog, intent: Make) -
 @pytest.mark.parametrize(
     ("code", "decision"),
     [
-        ("", "allowed"), ("outside", "refused"), ("failed", "allowed"), ("revoked", "refused"),
-        ("answer_revoked", "allowed"), ("answer_cancelled", "allowed"), ("late", "allowed"),
-    ],  # fmt: skip
+        ("", "allowed"),
+        ("outside", "refused"),
+        ("failed", "allowed"),
+        ("revoked", "refused"),
+        ("answer_revoked", "allowed"),
+        ("answer_cancelled", "allowed"),
+        ("late", "allowed"),
+    ],
 )
 def test_an_adapter_that_refuses(code: str, decision: str, log: AuditLog, intent: Make) -> None:
     """What was refused before any effect is refused in the outcome; what failed, or was refused later, may have been done."""

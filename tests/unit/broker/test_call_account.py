@@ -198,7 +198,9 @@ def test_revoking_lists_what_goes_on(tmp_path: Path) -> None:
     with own_home(tmp_path / "home") as base, fastness.PluginHost(functions={"slow": held.slow}) as host:
         host.install(package(base.parent / "p", {"a.txt": "x"}, id="words", runtime="data", capabilities=[SLOW]))
         host.grant("words", owner="ann", all=True)
-        caller = threading.Thread(target=_quietly, args=(lambda: host.call("words", "host.slow", {"n": 1}, owner="ann"),))
+        caller = threading.Thread(
+            target=_quietly, args=(lambda: host.call("words", "host.slow", {"n": 1}, owner="ann"),)
+        )
         caller.start()
         try:
             assert held.begun.wait(10)
