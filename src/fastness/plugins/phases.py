@@ -60,8 +60,8 @@ def run(
     What a function returns that is called in a thread of its own, and awaited there where it is a coroutine.
 
     Past ``seconds`` (0: never) ``end`` is called, which may bring it to its end.  Raises what the function raises, or
-    what can be told of it, which is made within its time; PluginTimeout past its time, with ``dead`` set where its thread goes on; PluginError where it tried to end the
-    process.
+    what can be told of it, which is made within its time; PluginTimeout past its time, with ``dead`` set where its
+    thread goes on; PluginError where it tried to end the process.
     """
     attempt = _Attempt(plugin, phase, function, arguments)
     inside = contextvars.copy_context()
