@@ -25,7 +25,7 @@ from fastness.capability import Adapter, Scope, Spec
 from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
 from fastness.plugins import running
-from fastness.plugins.acting import act
+from fastness.plugins.acting import act, check_operation
 from fastness.plugins.adapters import owner_word
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
@@ -356,13 +356,14 @@ class AsyncPluginHost:
 
         Raises GrantError and its like as :meth:`invoke`, Denied, QuotaExceeded, Revoked and AdapterError.
         """
+        named = check_operation(operation)
 
         def work() -> Any:
-            standing, policy = self._may_data(plugin, owner, operation)
+            standing, policy = self._may_data(plugin, owner, named)
             run = os.urandom(8).hex()
             calls = self._core.begin(standing, policy, run)
             try:
-                return act(calls, operation, running.check_arguments(args), policy.limits.wall_s)
+                return act(calls, named, running.check_arguments(args), policy.limits.wall_s)
             finally:
                 self._core.end(run)
 

@@ -431,6 +431,16 @@ def test_data_has_no_methods_and_code_is_no_data(base: Path, words: fastness.Plu
         words.call("hello", "storage.get", {"key": "k"}, owner="ann")
 
 
+@pytest.mark.parametrize("operation", [None, 1, b"storage.get", ["storage.get"]])
+def test_what_is_no_text_is_no_operation(operation: Any, base: Path, words: fastness.PluginHost) -> None:
+    """It is told as what the caller got wrong, and nothing is recorded as if a plugin had asked."""
+    words.grant("words", owner="ann", all=True)
+    before = len(rows(base))
+    with pytest.raises(ConfigurationError, match=r"operation is not accepted: .*; allowed: a kind and what it does"):
+        words.call("words", operation, owner="ann")
+    assert len(rows(base)) == before
+
+
 def test_folders_are_of_a_plugin_and_an_owner(base: Path, words: fastness.PluginHost) -> None:
     """Two owners of one plugin see two folders, whatever they are called."""
     for owner in ("ann", "../ann"):
