@@ -93,7 +93,7 @@ SPEC = Spec(
         "Credentials go only with the origin, methods and path that they are bound to.",
         "After a redirect to another origin no credential goes along, nor on the way back.",
         "With a credential no part of an answer is asked for or taken, in which a part of it would not be found.",
-        "Credentials are removed from answers: as they are, in base64, percent-encoded and in hexadecimal.",
+        "Credentials are removed from answers: as they are, in base64, percent-encoded, hexadecimal and escaped.",
         "An endpoint that transforms a credential in another way can leak it.",
         "Nothing is taken from the environment: no proxy, no cookies, no netrc, no certificate files.",
     ),

@@ -249,7 +249,7 @@ def _show(
 
 def _show_learned(plugin: IsolatedPlugin) -> None:
     needs = _needs(plugin, learn=True)
-    nothing = "No option is needed." if _beyond(plugin, learn=True) else "It needs nothing."
+    nothing = "No option allows just what it needs." if _beyond(plugin, learn=True) else "It needs nothing."
     say("Everything was allowed, to learn what it does.  " + ("It needs:" if needs else nothing))
     for line in needs:
         say(f"  {line}")
