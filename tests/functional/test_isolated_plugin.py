@@ -196,7 +196,11 @@ def _live(plugin: IsolatedPlugin, paper: Paper) -> None:
         ("provide", "state", "allowed"),
     ]
     where = plugin.tier.value
-    assert paper.rows[:3] == [f"intent loaded:guest plugin.setup {where}", "intent loaded:guest ctx.lookup cfg", "outcome 2"]
+    assert paper.rows[:3] == [
+        f"intent loaded:guest plugin.setup {where}",
+        "intent loaded:guest ctx.lookup cfg",
+        "outcome 2",
+    ]
     assert [row for row in paper.rows if "plugin." in row] == [
         f"intent loaded:guest plugin.{phase} {where}" for phase in ("setup", "start", "stop")
     ]
