@@ -53,8 +53,11 @@ class Decisions:
             if before is None or before.state is State.REMOVED:
                 # Whoever removed the last of this id may not have come to the end of it.
                 core.adapters.forget(manifest.id)
-            core.store.install(manifest, found.digest, origin, upgrade=upgrade)
+            after = core.store.install(manifest, found.digest, origin, upgrade=upgrade)
         core.opened.forget(found.digest)
+        if before is not None and before.state is not State.REMOVED and before.trust and not after.trust:
+            words = f"{before.tier} to {after.tier or 'default'}, as nobody has reviewed these files"
+            core.events.after("tier", manifest.id, target=words)
         if upgrade:
             self._prune()
         return self.show(manifest.id)

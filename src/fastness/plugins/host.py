@@ -153,8 +153,10 @@ class AsyncPluginHost:
         Copy a plugin's files and note what it asks for; nothing of it is run, but a JavaScript file's own manifest.
 
         ``source`` is ``builtin``, ``local`` or ``marketplace``.  With ``upgrade`` it may take the place of the plugin
-        of its id and source; where it asks for more than that one, it waits for a grant again.  Raises ManifestError
-        with all problems, ConfigurationError where its id is taken, BackendError where it cannot be written.
+        of its id and source; where it asks for more than that one, or is of another runtime, it waits for a grant
+        again.  What was set as ``reviewed`` was set for the files before: with other ones the plugin loses that word,
+        and a tier that it has only because of it.  Raises ManifestError with all problems, ConfigurationError where its
+        id is taken, BackendError where it cannot be written.
         """
         return await self._waiting.call(partial(self._decisions.install, path, source, upgrade))
 

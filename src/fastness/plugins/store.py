@@ -26,7 +26,7 @@ from fastness.plugins import rows
 from fastness.plugins.changes import Changes
 from fastness.plugins.schema import APPLICATION, CURRENT, GRANT, PLUGIN, PUT_GRANT, STEPS
 from fastness.plugins.states import CRASHES_MAX, Known, Source, State
-from fastness.policy import check_tier, diff
+from fastness.policy import check_tier, diff, runtime_words
 
 __all__ = ["NO_REVISION", "UNREADABLE", "Store", "Watch"]
 
@@ -176,8 +176,9 @@ class Store:
         Note a package whose files were copied and whose manifest is valid; it waits for a grant.
 
         With ``upgrade`` it takes the place of the one of its id, which must be from the same source.  Where it asks for
-        no more than that one did, grants stand, for the new files and with a new revision.  Where it asks for more,
-        none does, and it waits again; ``why`` says for what.  Raises ConfigurationError where its id is taken.
+        no more than that one did, in the same runtime, grants stand, for the new files and with a new revision.  Where
+        it asks for more, none does, and it waits again; ``why`` says for what.  A review was of the files before: see
+        :func:`fastness.plugins.rows.put_package`.  Raises ConfigurationError where its id is taken.
         """
         origin = rows.source_of(source)
         with self._changing() as connection:
@@ -201,7 +202,9 @@ class Store:
 
     def _upgrade(self, connection: sqlite3.Connection, known: Known, manifest: Manifest, digest: str) -> None:
         (text,) = connection.execute("SELECT manifest FROM plugins WHERE id = ?", (known.id,)).fetchone()
-        more = diff(manifest, parse(msgspec.json.decode(text), self.specs), self.specs)
+        before = parse(msgspec.json.decode(text), self.specs)
+        # What an owner granted to data, or to code in one engine, is not for code that runs elsewhere.
+        more = diff(manifest, before, self.specs) + runtime_words(manifest, before)
         rows.put_package(connection, manifest, digest, known.source)
         if more:
             if known.state is State.ENABLED:

@@ -330,6 +330,22 @@ def test_what_an_upgrade_takes_the_place_of(folder: Path, capfd: Capture, versio
     assert "its files are the same" in capfd.readouterr().out
 
 
+def test_an_upgrade_loses_what_was_reviewed(folder: Path, capfd: Capture) -> None:
+    """The screen names the tier that is gone and how to choose it again; a program is told what it was."""
+    read(capfd, "install", str(folder), "--yes")
+    read(capfd, "tier", "weather", "worker", "--trust", "reviewed")
+    (folder / "plugin.toml").write_text(TOML + "# other files\n")
+    assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
+    out = " ".join(capfd.readouterr().out.split())
+    assert "The tier worker was for the files before it, which were reviewed: these run in isolated." in out
+    assert "fastness plugin tier weather worker --trust reviewed" in out
+    read(capfd, "tier", "weather", "worker", "--trust", "reviewed")
+    (folder / "plugin.toml").write_text(TOML + "# and others\n")
+    told = read(capfd, "install", str(folder), "--upgrade")
+    assert (told["replaced"]["tier"], told["replaced"]["trust"]) == ("worker", "reviewed")
+    assert (told["plugin"]["tier"], told["plugin"]["trust"], told["tier"]) == ("", "", "isolated")
+
+
 def test_versions_are_ordered() -> None:
     """As https://semver.org, section 11, orders its example."""
     words = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11",

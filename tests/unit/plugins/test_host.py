@@ -281,6 +281,30 @@ def test_an_upgrade_that_asks_for_no_more_stands(base: Path, host: fastness.Plug
     assert grant.revision > before.revision and grant.package_digest == shown.known.digest != before.package_digest
 
 
+def test_a_review_ends_with_the_files(base: Path, host: fastness.PluginHost) -> None:
+    """The new version runs in the default tier though its grants stand, and the record says so."""
+    host.install(plugin(base))
+    host.grant("hello", owner="ann", all=True)
+    host.set_tier("hello", "worker", trust="reviewed")
+    shown = host.install(plugin(base, "q", version="1.0.1", files="# mended"), upgrade=True)
+    assert (shown.known.state, shown.tier, shown.known.trust) == (State.ENABLED, "isolated", "")
+    assert rows(base, op="tier")[-1].target == "worker to default, as nobody has reviewed these files"
+    host.set_tier("hello", "wasm")
+    assert host.install(plugin(base, "r", version="1.0.2", files="# again"), upgrade=True).tier == "wasm"
+    assert len(rows(base, op="tier")) == 3
+
+
+def test_an_upgrade_to_code_waits(base: Path, words: fastness.PluginHost) -> None:
+    """Data that asks for the same and is code now: nobody has granted that, and it says what it waits for."""
+    words.grant("words", owner="ann", all=True)
+    code = plugin(base, "code", id="words", version="2.0.0", files="def go(ctx): return 1\n")
+    shown = words.install(code, upgrade=True)
+    assert shown.known.state is State.AWAITING_GRANT
+    assert "be python code, where it was data" in shown.known.why
+    with pytest.raises(GrantError, match="python code"):
+        words.invoke("words", "go", owner="ann")
+
+
 def test_tiers(base: Path, host: fastness.PluginHost) -> None:
     """Sideways is free, down needs a word, and code of strangers never goes below confined."""
     host.install(plugin(base))
