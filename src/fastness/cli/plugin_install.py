@@ -32,7 +32,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
     with plugin_host() as host:
         before = {one.id: one for one in host.plugins()}
         try:
-            plugin = host.install(path, source=source, upgrade=upgrade).known.id
+            shown = host.install(path, source=source, upgrade=upgrade)
         except ManifestError as error:
             return refuse(error.problems, as_json=as_json)
         except ConfigurationError as error:
@@ -41,12 +41,12 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
                     error.field, error.value, "an id that no other plugin has, or --upgrade for a new version"
                 ) from None
             raise
-        shown = host.show(plugin)
+        plugin = shown.id
         stands = standing(shown.grants, owner, shown.known.digest) is not None
         wanted = grant_all(plugin, owner)
         replaced = before.get(plugin) if upgrade else None
         if as_json:
-            made = _give(host, plugin, owner) if yes else None
+            made = _give(host, shown, owner) if yes else None
             told = described(host.show(plugin) if yes else shown, known)
             given = None if made is None else msgspec.to_builtins(made)
             old = None if replaced is None else _described(replaced)
@@ -74,7 +74,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
         what = all_words(shown, host.ceiling, known)
         agreed, code = (True, exits.OK) if yes else _ask(plugin, owner, what if shown.asks else "")
         if agreed:
-            made = _give(host, plugin, owner)
+            made = _give(host, shown, owner)
             grant_screen(screen, shown.manifest, made, host.show(plugin).known.state.value)
             return code
         screen.line(f"Installed, and nothing is granted: it cannot be called. To grant {what}:")
@@ -82,8 +82,9 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
         return code
 
 
-def _give(host: PluginHost, plugin: str, owner: str) -> Grant:
-    made: Grant = host.grant(plugin, owner=owner, all=True, granted_by=this_user())
+def _give(host: PluginHost, shown: Shown, owner: str) -> Grant:
+    # For the files that were shown: somebody else may have installed others while this one was looked at.
+    made: Grant = host.grant(shown.id, owner=owner, all=True, granted_by=this_user(), digest=shown.known.digest)
     return made
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastness import policy
-from fastness.errors import BackendError, CapabilityError, PolicyError
+from fastness.errors import BackendError, CapabilityError, ConfigurationError, GrantError, PolicyError
 from fastness.grant import Grant, kind_of
 from fastness.manifest import Manifest
 from fastness.plugins import installed, package, rows
@@ -60,12 +60,20 @@ class Decisions:
             core.events.after("tier", manifest.id, target=words)
         if upgrade:
             self._prune()
-        return self.show(manifest.id)
+        told = self.show(manifest.id)
+        if told.known.digest != found.digest:
+            # Whoever says yes to what comes back of this has looked at these files and at no others.
+            raise ConfigurationError("plugin", f"{manifest.id} was upgraded just now", "one upgrade at a time")
+        return told
 
-    def grant(self, plugin: str, **options: Any) -> Grant:
-        """Let a grant stand; ``options`` are those of :func:`make_grant`."""
+    def grant(self, plugin: str, digest: str | None, **options: Any) -> Grant:
+        """Let a grant stand, for files of this digest; ``options`` are those of :func:`make_grant`."""
         core = self._core
         known = core.known(plugin)
+        if digest is not None and digest != known.digest:
+            raise GrantError(
+                "digest", digest, f"that of the files that are installed by now, {known.digest}; look at those first"
+            )
         manifest = core.store.manifest(plugin)
         made = make_grant(manifest, core.ceiling, core.specs, digest=known.digest, **options)
         self._check_process(manifest, made)

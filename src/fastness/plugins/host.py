@@ -172,18 +172,22 @@ class AsyncPluginHost:
         all: bool = False,
         expires: float | None = None,
         granted_by: str = "",
+        digest: str | None = None,
     ) -> Grant:
         """
         Let an owner allow a plugin something, in place of what they allowed before.
 
         ``allowed`` are scopes, or names of kinds, each for the scope that is asked for as far as the operator permits
         it.  ``all`` is everything that is asked for and permitted.  What is not said is not allowed: a grant of nothing
-        enables a plugin that needs nothing.  ``expires`` is seconds since 1970.  Raises GrantError that names what was
-        not asked for or is not permitted, and TierUnavailable where programs are allowed that could not run here.
+        enables a plugin that needs nothing.  ``expires`` is seconds since 1970.  ``digest`` names the files that
+        whoever decides has looked at, as :meth:`show` had it; None is whatever is installed.  Raises GrantError where
+        others are installed by now, and one that names what was not asked for or is not permitted; TierUnavailable
+        where programs are allowed that could not run here.
         """
         make = partial(
             self._decisions.grant,
             plugin,
+            digest,
             owner=owner,
             allowed=allowed,
             names={"provides": provides, "lookups": lookups, "declares": declares},

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from fastness.cli import exits
+import fastness
+from fastness.cli import exits, plugin_install
 from fastness.cli.main import main
 from fastness.cli.plugin_install import _order
 
@@ -328,6 +329,23 @@ def test_what_an_upgrade_takes_the_place_of(folder: Path, capfd: Capture, versio
     assert told["replaced"]["version"] == version
     assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
     assert "its files are the same" in capfd.readouterr().out
+
+
+def test_a_yes_is_for_what_was_shown(folder: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else upgrades between the question and the answer: the answer grants neither version."""
+
+    def answered(*_: object) -> tuple[bool, int]:
+        (folder / "plugin.toml").write_text(
+            TOML.replace("1.0.0", "2.0.0") + '\n[[capabilities]]\nkind = "fs"\nread = true\nreason = "Reads."\n'
+        )
+        with fastness.PluginHost() as other:
+            other.install(folder, upgrade=True)
+        return True, 0
+
+    monkeypatch.setattr(plugin_install, "_ask", answered)
+    assert main(["plugin", "install", str(folder)]) == exits.USAGE
+    assert "installed by now" in capfd.readouterr().err
+    assert kinds(read(capfd, "show", "weather")) == {}
 
 
 def test_an_upgrade_loses_what_was_reviewed(folder: Path, capfd: Capture) -> None:

@@ -271,6 +271,16 @@ def test_an_upgrade_that_asks_for_more_waits(base: Path, host: fastness.PluginHo
     assert host.show("hello").known.state is State.ENABLED
 
 
+def test_a_grant_is_for_what_was_shown(base: Path, host: fastness.PluginHost) -> None:
+    """Other files came while somebody looked at the first: nothing is granted, and the record has no grant."""
+    seen = host.install(plugin(base)).known.digest
+    more = host.install(plugin(base, "q", version="2.0.0", capabilities=[STORAGE, FILES]), upgrade=True).known.digest
+    with pytest.raises(GrantError, match=more):
+        host.grant("hello", owner="ann", all=True, digest=seen)
+    assert host.show("hello").grants == () and rows(base, op="grant") == []
+    assert host.grant("hello", owner="ann", all=True, digest=more).package_digest == more
+
+
 def test_an_upgrade_that_asks_for_no_more_stands(base: Path, host: fastness.PluginHost) -> None:
     """Its grants are for the new files from then on, with a new revision."""
     host.install(plugin(base))
