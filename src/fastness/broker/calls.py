@@ -160,8 +160,10 @@ class RunCalls:
 
     # of the host
 
-    def revoke(self, why: DenialCode = DenialCode.REVOKED) -> None:
-        """What is in flight is cancelled; what was done by then is done, and its record says so.  Any thread."""
+    def revoke(self, why: DenialCode = DenialCode.REVOKED, *, over: bool = False) -> None:
+        """What is in flight is cancelled, what was done is done; with ``over`` all else is refused.  Any thread."""
+        if over:
+            self._gate.over = why
         self._why = why
         portal.soon(self._cancel_all)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from fastness import policy
 from fastness.errors import BackendError, CapabilityError, ConfigurationError, GrantError, PolicyError
@@ -21,6 +21,8 @@ from fastness.plugins.shown import Shown, shown
 from fastness.plugins.states import Known, State
 
 __all__ = ["Decisions"]
+
+T = TypeVar("T")
 
 
 class Decisions:
@@ -79,7 +81,9 @@ class Decisions:
         self._check_process(manifest, made)
         kinds = ", ".join(sorted(map(kind_of, made.allowed))) or "nothing"
         with core.events.before("grant", plugin, owner=made.owner, target=f"{kinds}; {known.digest}"):
-            return core.store.grant(made)
+            given = core.store.grant(made)
+        core.go_on(plugin, given.owner)
+        return given
 
     def _check_process(self, manifest: Manifest, grant: Grant) -> None:
         """Programs need a tier that runs them.  It is tried now: at their first call it would be too late to say so."""
@@ -90,9 +94,7 @@ class Decisions:
     def revoke(self, plugin: str, owner: str | None) -> int:
         """End grants; how many stood."""
         core = self._core
-        core.known(plugin)
-        ended = core.store.revoke(plugin, owner)
-        core.cancel(plugin, owner)
+        ended = self._taken(plugin, owner, lambda: core.store.revoke(plugin, owner))
         if not ended:
             # Nothing was taken away, and so there is nothing to record.
             return 0
@@ -108,7 +110,9 @@ class Decisions:
         for grant in core.store.grants(plugin):
             self._check_process(manifest, grant)
         with core.events.before("enable", plugin):
-            return core.store.enable(plugin)
+            enabled = core.store.enable(plugin)
+        core.go_on(plugin, None)
+        return enabled
 
     def disable(self, plugin: str) -> Known:
         """Let nobody call it."""
@@ -119,20 +123,34 @@ class Decisions:
         return self._end("quarantine", plugin, lambda: self._core.store.quarantine(plugin, why))
 
     def _end(self, op: str, plugin: str, change: Callable[[], Known]) -> Known:
-        self._core.known(plugin)
-        known = change()
-        self._core.cancel(plugin)
+        known = self._taken(plugin, None, change)
         self._core.events.after(op, plugin, target=known.why)
         return known
+
+    def _taken(self, plugin: str, owner: str | None, change: Callable[[], T]) -> T:
+        """
+        Make a change that takes power away, and cancel what is in flight.
+
+        Where it cannot be written it holds in this process all the same; the error says that, and that it holds in no
+        other.
+        """
+        core = self._core
+        try:
+            made = change()
+        except BackendError as error:
+            core.stop(plugin, owner, change)
+            hint = f"{error.hint}; this process calls it no more meanwhile" if error.hint else ""
+            raise BackendError(error.step, error.cause, hint) from error
+        core.go_on(plugin, owner)
+        core.cancel(plugin, owner)
+        return made
 
     def remove(self, plugin: str) -> Known:
         """End it, and what was kept for it."""
         core = self._core
-        known = core.known(plugin)
-        gone = core.store.remove(plugin)
-        core.cancel(plugin)
-        core.opened.forget(known.digest)
-        core.events.after("remove", plugin, target=f"{known.version} {known.digest}")
+        gone = self._taken(plugin, None, lambda: core.store.remove(plugin))
+        core.opened.forget(gone.digest)
+        core.events.after("remove", plugin, target=f"{gone.version} {gone.digest}")
         # With those of its earlier versions; and before what may fail because an adapter does.
         self._prune()
         try:

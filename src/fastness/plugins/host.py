@@ -324,12 +324,19 @@ class AsyncPluginHost:
         """Count a crash, or quarantine for a violation.  The result is its caller's whatever comes of it."""
         core, plugin, digest = self._core, policy.plugin, policy.package_digest
         violated = kind is OutcomeKind.PROTOCOL
+
+        def change() -> Known:
+            if violated:
+                return core.store.violated(plugin, digest, f"it broke the protocol in the run {run}")
+            return core.store.crashed(plugin, digest)
+
         try:
             # First what it comes to, then the record: a trail that cannot be written keeps nobody welcome.
-            if violated:
-                known = core.store.violated(plugin, digest, f"it broke the protocol in the run {run}")
-            else:
-                known = core.store.crashed(plugin, digest)
+            try:
+                known = change()
+            except BackendError:
+                core.stop(plugin, None, change)
+                raise
             op, code = ("violation", "protocol") if violated else ("crash", "crashed")
             core.events.refused(op, plugin, policy.owner, "", code, run=run)
             if known.state is State.QUARANTINED:

@@ -50,6 +50,14 @@ def get(connection: sqlite3.Connection, plugin: str) -> Known:
     return known
 
 
+def there(connection: sqlite3.Connection, plugin: object) -> Known:
+    """The same of one that is not removed."""
+    known = find(connection, plugin) if isinstance(plugin, str) else None
+    if known is None or known.state is State.REMOVED:
+        raise unknown(str(plugin))
+    return known
+
+
 def next_revision(connection: sqlite3.Connection) -> int:
     """The next revision of this store: none is given twice, whatever was removed between."""
     connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'revision'")

@@ -417,6 +417,64 @@ def test_misbehaviour_counts_where_nothing_can_be_recorded(
     assert "the disk is full" in caplog.text
 
 
+def test_what_cannot_be_written_holds_here(
+    base: Path, words: fastness.PluginHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grant that cannot be ended on disk is ended for this process, and on disk as soon as that can be written."""
+    for owner in ("ann", "bob"):
+        words.grant("words", owner=owner, all=True)
+    store = words._inner._core.store
+
+    def broken() -> None:
+        raise BackendError("changing the plugin store", "the disk is full", "free space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_changing", broken)
+        with pytest.raises(BackendError, match="this process calls it no more meanwhile"):
+            words.revoke("words", owner="ann")
+        for _ in range(2):
+            with pytest.raises(BackendError, match="it was stopped, and that cannot be written: the disk is full"):
+                words.call("words", "storage.get", {"key": "a"}, owner="ann")
+        assert words.call("words", "storage.get", {"key": "a"}, owner="bob") is None
+        with fastness.PluginHost() as other:
+            # Another process knows nothing of it.
+            assert other.call("words", "storage.get", {"key": "a"}, owner="ann") is None
+    assert ("invoke", "ann", "stopped") in events(base)
+    with pytest.raises(GrantError, match="nothing"):
+        words.call("words", "storage.get", {"key": "a"}, owner="ann")
+    assert [one.owner for one in words.show("words").grants] == ["bob"]
+
+
+def test_a_run_is_stopped_that_the_store_still_allows(base: Path) -> None:
+    """What is in flight is cancelled, and a call of the same run that comes afterwards is refused."""
+    host, slow = _slow_host(stubborn=False)
+    with host:
+        host.install(package(base.parent / "w", capabilities=[STORAGE], **DATA))
+        host.grant("words", owner="ann", all=True)
+        core = host._inner._core
+        standing, policy = core.may("words", "ann")
+        calls = core.begin(standing, policy, "run")
+
+        def answer(number: int) -> str:
+            ends = time.monotonic() + 10
+            while time.monotonic() < ends:
+                if found := calls.answers():
+                    assert found[0].id == number
+                    return found[0].code
+                time.sleep(0.01)
+            return "nothing"
+
+        calls.submit(1, "storage", "get", b'{"key": "a"}')
+        assert slow.begun.wait(10)
+        core.stop("words", None, lambda: None)
+        assert answer(1) == "revoked"
+        slow.let.set()
+        calls.submit(2, "storage", "get", b'{"key": "a"}')
+        assert answer(2) == "revoked"
+        assert slow.done == []
+        core.end("run")
+
+
 # plugins of data
 
 
