@@ -9,6 +9,7 @@ less than handing it to a loop, which on a small run is most of its time.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import select
 import threading
@@ -51,6 +52,20 @@ class Slots(Protocol):
         """Give a slot back."""
 
 
+class Held(Protocol):
+    """A block in which interrupts wait."""
+
+    def let(self) -> contextlib.AbstractContextManager[object]:
+        """A block within it in which they do not."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Held: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class Waiting(Protocol):
     """How to wait for a socket, a thread's worth of work, a slot, and no longer than a limit."""
 
@@ -69,6 +84,21 @@ class Waiting(Protocol):
 
     async def call(self, function: Callable[[], T]) -> T:
         """The result of a function that blocks."""
+        raise NotImplementedError
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """
+        The result of a coroutine that is cancelled once, however often its caller is, and waited for to its end.
+
+        What it shields from cancellation is not broken off.  Where its caller gave up and it came to a result all the
+        same, ``undo`` is given that before the cancellation goes on.
+        """
+        raise NotImplementedError
+
+    def held(self) -> Held:
+        """A block in which an interrupt (Ctrl-C) is raised where its :meth:`Held.let` says, and otherwise after it."""
         raise NotImplementedError
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
@@ -90,6 +120,14 @@ class Waiting(Protocol):
 
 
 # On an event loop.
+
+
+class _NotHeld(contextlib.nullcontext["_NotHeld"]):
+    def __enter__(self) -> _NotHeld:
+        return self
+
+    def let(self) -> _NotHeld:
+        return self
 
 
 class _LoopLimit:
@@ -156,6 +194,20 @@ class LoopWaiting:
         import anyio.to_thread
 
         return await anyio.to_thread.run_sync(function)
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """On asyncio a task of its own, since ``Task.cancel`` goes through every shield; trio has nothing that does."""
+        if self.loop() is None:
+            return await work()
+        from fastness.unbroken import unbroken
+
+        return await unbroken(work, undo)
+
+    def held(self) -> Held:
+        """The loop takes interrupts, and cancels its main task."""
+        return _NotHeld()
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
         """A cancel scope with a deadline."""
@@ -297,6 +349,18 @@ class ThreadWaiting:
     async def call(self, function: Callable[[], T]) -> T:
         """Here and now."""
         return function()
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """Nobody cancels a thread."""
+        return await work()
+
+    def held(self) -> Held:
+        """In the main thread, whose they are."""
+        from fastness.interrupts import Interrupts
+
+        return Interrupts()
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
         """Checked wherever this thread waits."""

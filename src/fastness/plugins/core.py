@@ -238,6 +238,7 @@ class Core:
     def close(self) -> None:
         """Close what was opened.  Idempotent."""
         self.adapters.close()
+        self.events.settle()
         self.store.close()
 
 

@@ -6,6 +6,7 @@ What gives power is on the record before it is given; what takes power away is d
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -59,7 +60,9 @@ class Decisions:
         core.opened.forget(found.digest)
         if before is not None and before.state is not State.REMOVED and before.trust and not after.trust:
             words = f"{before.tier} to {after.tier or 'default'}, as nobody has reviewed these files"
-            core.events.after("tier", manifest.id, target=words)
+            # It is installed: what cannot be recorded just now is kept for later.
+            with contextlib.suppress(BackendError):
+                core.events.after("tier", manifest.id, target=words)
         if upgrade:
             self._prune()
         told = self.show(manifest.id)
@@ -101,6 +104,12 @@ class Decisions:
         target = f"{ended} ended" if owner is not None else f"of all owners: {ended} ended"
         core.events.after("revoke", plugin, owner=owner or "", target=target)
         return ended
+
+    def take_back(self, made: Grant) -> None:
+        """End a grant that nobody waited for, unless another one stands in its place by now."""
+        core, plugin, owner = self._core, made.plugin, made.owner
+        if self._taken(plugin, owner, lambda: core.store.revoke(plugin, owner, made_at=made.revision)):
+            core.events.after("revoke", plugin, owner=owner, target="1 ended: whoever granted it gave up")
 
     def enable(self, plugin: str) -> Known:
         """Let it be called again."""
@@ -150,15 +159,21 @@ class Decisions:
         core = self._core
         gone = self._taken(plugin, None, lambda: core.store.remove(plugin))
         core.opened.forget(gone.digest)
-        core.events.after("remove", plugin, target=f"{gone.version} {gone.digest}")
+        try:
+            core.events.after("remove", plugin, target=f"{gone.version} {gone.digest}")
+        finally:
+            self._forget(plugin)
+        return gone
+
+    def _forget(self, plugin: str) -> None:
+        """Delete the files of what was removed, and what was kept for it."""
         # With those of its earlier versions; and before what may fail because an adapter does.
         self._prune()
         try:
-            core.adapters.forget(plugin)
+            self._core.adapters.forget(plugin)
         except (CapabilityError, TimeoutError) as error:
             fix = "a plugin of this id that is installed later does not get it: it is tried again before"
             raise BackendError(f"deleting what {plugin} kept", error, fix) from error
-        return gone
 
     def _prune(self) -> None:
         installed.prune(lambda: {one.digest for one in self._core.store.plugins()})

@@ -139,10 +139,12 @@ def is_granted(connection: sqlite3.Connection, plugin: str) -> bool:
     return row is not None
 
 
-def end_grants(connection: sqlite3.Connection, plugin: str, owner: str | None) -> int:
-    """End the grants of one owner or of all; how many stood."""
+def end_grants(connection: sqlite3.Connection, plugin: str, owner: str | None, made_at: int | None = None) -> int:
+    """End the grants of one owner or of all, of one revision or of any; how many stood."""
     owners = connection.execute(
-        "SELECT owner FROM grants WHERE plugin = ?1 AND live = 1 AND (?2 IS NULL OR owner = ?2)", (plugin, owner)
+        "SELECT owner FROM grants WHERE plugin = ?1 AND live = 1 AND (?2 IS NULL OR owner = ?2)"
+        " AND (?3 IS NULL OR revision = ?3)",
+        (plugin, owner, made_at),
     ).fetchall()
     for (one,) in owners:
         connection.execute(

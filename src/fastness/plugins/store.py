@@ -210,9 +210,10 @@ class Store:
                 rows.move(connection, known.id, State.ENABLED)
             return made
 
-    def revoke(self, plugin: str, owner: str | None = None) -> int:
+    def revoke(self, plugin: str, owner: str | None = None, *, made_at: int | None = None) -> int:
         """
-        End the grant of an owner, or with None of all owners.  Returns how many stood.
+        End the grant of an owner, or with None of all owners; with ``made_at`` only the one of that revision.  Returns
+        how many stood.
 
         When this has returned, no check that begins afterwards, in any process, finds them.  A plugin that nobody
         grants anything waits for a grant again.
@@ -221,7 +222,7 @@ class Store:
 
         def change(connection: sqlite3.Connection) -> int:
             known = rows.there(connection, plugin)
-            ended = rows.end_grants(connection, plugin, whose)
+            ended = rows.end_grants(connection, plugin, whose, made_at)
             if ended and known.state is State.ENABLED and not rows.is_granted(connection, plugin):
                 rows.move(connection, plugin, State.AWAITING_GRANT)
             return ended
