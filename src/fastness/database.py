@@ -139,14 +139,24 @@ class Database:
         """
         return _Writing(self, sync)
 
-    def once(self, statement: str, values: tuple[object, ...], *, sync: bool = False) -> None:
+    def once(self, statement: str, values: tuple[object, ...], *, sync: bool = False, unlooked: bool = False) -> bool:
         """
         One statement that writes, as a transaction of its own; as :meth:`writing` otherwise.
 
         Quicker by three statements than a transaction around it.  Where another writer is at it, it does not wait.
+        False, and nothing done, where the file would have to be opened, as :meth:`renewed` says; ``unlooked``, also
+        where the file was removed, while it is open.
         """
-        with self.own_lock():
-            self._ready(sync, wait=False).execute(statement, values)
+        if self._pid != os.getpid():
+            return False
+        with self._lock:
+            connection = self._connection
+            if connection is None or not (unlooked or os.fstat(self._mark).st_nlink):
+                return False
+            if self._waits or sync is not self._synced:
+                self._ready(sync, wait=False)
+            connection.execute(statement, values)
+        return True
 
     def read(self, query: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
         """The first row of one query, which sees the database as it is when it begins; quicker than :meth:`reading`."""

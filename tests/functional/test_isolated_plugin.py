@@ -16,7 +16,9 @@ import pytest
 import fastness
 import house
 from fastness._linux import procs
+from fastness.audit.log import AuditLog
 from fastness.broker.trail import Intent
+from fastness.capability import Later
 from fastness.errors import (
     ConfigurationError,
     ManifestError,
@@ -102,6 +104,32 @@ def provided(plugin: IsolatedPlugin, **known: Any) -> Any:
     host.stop()
     assert host.errors() == ()
     return found
+
+
+def test_calls_that_wait_for_nobody_are_served_where_the_phase_waits(load: Load, tmp_path: Path) -> None:
+    """Whoever waits for a phase has its thread to spare; a call that would wait goes to the broker's loop."""
+    house.require("isolated tier")
+    log = AuditLog(str(tmp_path / "audit.db"), str(tmp_path / "audit.key"))
+    log.event(op="begin")
+    plugin = load("def setup(ctx): ctx.provide('out', ctx.lookup('name'))\n", trail=log)
+    served: list[tuple[str, str]] = []
+
+    def at_once(operation: str, arguments: Any, context: Any) -> Any:
+        served.append((operation, threading.current_thread().name))
+        if operation == "provide":
+            raise Later
+        return "value"
+
+    plugin._bridge.at_once = at_once  # type: ignore[attr-defined]  # an adapter may have one
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(provided(plugin)), name="phase")
+    thread.start()
+    thread.join(60)
+    assert results == ["value"]
+    assert [operation for operation, _ in served] == ["lookup", "provide"]
+    # A phase has a thread of its own, and it is that one.
+    assert {name for _, name in served} == {served[0][1]} and served[0][1] != "fastness-broker"
+    log.close()
 
 
 # a whole life
@@ -278,12 +306,15 @@ def test_the_policy_is_kept_on_the_host(tier: str, load: Load) -> None:
 
 RAW_CALL = """
 def raw(ctx, capability, operation, data):
+    import json
+
     # By hand, past all that the guest's side of ctx would refuse.
     calls = next(cell.cell_contents for cell in ctx.lookup.__closure__ if type(cell.cell_contents).__name__ == "Calls")
     calls._last += 1
     number = calls._last
-    calls._wanted[number] = None
-    calls._wire.send(0x43, {"id": number, "capability": capability, "operation": operation}, data)
+    calls._wanted.add(number)
+    head = json.dumps({"id": number, "capability": capability, "operation": operation}).encode()
+    calls._wire.send(0x43, head, data)
     try:
         return calls.wait(number, "")
     except ctx.Refused as error:

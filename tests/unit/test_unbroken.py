@@ -12,7 +12,8 @@ import anyio.lowlevel
 import pytest
 
 from fastness.interrupts import Interrupts
-from fastness.waiting import LoopWaiting, ThreadWaiting, drive
+from fastness.looping import LoopWaiting
+from fastness.waiting import ThreadWaiting, drive
 
 
 class Work:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from fastness.errors import HostBug
 
-__all__ = ["FIELDS", "GENESIS", "KILLED", "SHORT", "AuditRecord", "Sealer", "clean", "number"]
+__all__ = ["FIELDS", "GENESIS", "KILLED", "SHORT", "About", "AuditRecord", "Sealer", "clean", "number"]
 
 #: ``prev_hash`` of the first record.
 GENESIS = "0" * 64
@@ -65,6 +65,45 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     hash: str = ""
 
 
+class About(Protocol):
+    """What a record is about.  It does not change."""
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        ...
+
+    @property
+    def plugin(self) -> str:
+        """The plugin's id."""
+        ...
+
+    @property
+    def owner(self) -> str:
+        """On whose behalf."""
+        ...
+
+    @property
+    def capability(self) -> str:
+        """The kind of capability."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """What is done."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """What it is done to: no payload, credential or URL query."""
+        ...
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it leaves this machine or spends money: then the intent is synced."""
+        ...
+
+
 FIELDS: tuple[str, ...] = AuditRecord.__struct_fields__
 _encode = msgspec.json.Encoder().encode
 
@@ -111,4 +150,4 @@ def clean(text: str) -> str:
 
 def number(value: int) -> int:
     """A count as a record keeps it: not negative, and exact in every reader of JSON."""
-    return min(max(int(value), 0), _NUMBER_MAX)
+    return value if type(value) is int and 0 <= value <= _NUMBER_MAX else min(max(int(value), 0), _NUMBER_MAX)

@@ -29,10 +29,11 @@ from fastness.backends.telling import ToldOnce
 from fastness.backends.wasm_session import WasmSession
 from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError
+from fastness.looping import LoopWaiting
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Probe, Tier
-from fastness.waiting import LoopWaiting, Slots, Waiting
+from fastness.waiting import Slots, Waiting
 
 #: Seconds after which an idle engine ends by itself, and after which this side no longer uses one.
 IDLE_S = 120.0
@@ -86,7 +87,7 @@ class WasmBackend(Backend):
         self._sessions: set[WasmSession] = set()
 
     async def probe(self, *, afresh: bool = False) -> Probe:
-        """Run the proofs of :mod:`fastness.backends.wasm_probe`, or take them from this boot's record."""
+        """Run the proofs of :mod:`fastness.backends.wasm_proofs`, or take them from this boot's record."""
         if not afresh:
             found = await self._waiting.call(wasm_probe.recorded)
             if found is not None:
@@ -97,7 +98,10 @@ class WasmBackend(Backend):
             assert report is not None
             return report
 
-        verdict = await wasm_probe.probe(run, self.engine_pids, self._engine_layers, self._waiting)
+        # Its imports take longer than reading the record.
+        from fastness.backends import wasm_proofs
+
+        verdict = await wasm_proofs.probe(run, self.engine_pids, self._engine_layers, self._waiting)
         await self._waiting.call(partial(wasm_probe.record, verdict))
         return verdict
 

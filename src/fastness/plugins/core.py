@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +33,8 @@ __all__ = ["Core", "check_source"]
 
 #: Strength of the weakest tier for code of strangers.
 _STRANGERS = 2
+#: Policies that are kept.
+_KEPT = 1024
 
 
 class Core:
@@ -66,6 +69,8 @@ class Core:
         self._running: dict[str, tuple[Policy, RunCalls]] = {}
         #: What ended and could not be written: plugin, and owner or all, with what writes it.
         self._stopped: dict[tuple[str, str | None], Callable[[], object]] = {}
+        #: The last policy of each plugin and owner, beside what stood when it was built.
+        self._built: dict[tuple[str, str], tuple[Standing, Policy]] = {}
 
     # what there is
 
@@ -103,7 +108,13 @@ class Core:
             raise
 
     def _policy(self, standing: Standing, owner: str) -> Policy:
-        known, manifest, grant, _ = standing
+        known, manifest, grant, at = standing
+        built = self._built.get((known.id, owner))
+        # The very same object: nothing in the store has changed since.  What changes by itself is the time.
+        if built is not None and built[0] is standing:
+            expires = built[1].expires
+            if expires is None or time.time() < expires:
+                return built[1]
         fix = f"run: fastness plugin grant {known.id} --owner {owner}"
         if known.state not in (State.ENABLED, State.AWAITING_GRANT):
             why = f": {known.why}" if known.why else ""
@@ -118,6 +129,10 @@ class Core:
         tier = self.tier_of(known, manifest)
         made = policy.build_policy(manifest, grant, self.ceiling, self.specs, tier=tier, trust=known.trust)
         check_source(known, made.tier)
+        if at is not None:
+            if len(self._built) >= _KEPT:
+                self._built.clear()
+            self._built[known.id, owner] = standing, made
         return made
 
     def files(self, known: Known, owner: str) -> Package:

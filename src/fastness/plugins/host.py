@@ -1,8 +1,8 @@
 """
 The host of plugins: what is installed, who granted what, and runs of their methods under a policy of that moment.
 
-Each invocation is a guest of its own: the policy is built anew, the files are checked, and the calls that the guest
-makes are judged one by one against the grant as it is then.  A revocation is on disk when ``revoke`` returns.
+Each invocation is a guest of its own: the policy is that of the moment, the files are checked, and the calls that the
+guest makes are judged one by one against the grant as it is then.  A revocation is on disk when ``revoke`` returns.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fastness.backends.base import Backend
 from fastness.capability import Adapter, Scope, Spec
 from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
+from fastness.looping import LoopWaiting
 from fastness.plugins import running
 from fastness.plugins.acting import act
 from fastness.plugins.adapters import owner_word
@@ -35,7 +36,7 @@ from fastness.policy import Policy
 from fastness.runner.runner import Runner
 from fastness.runs import OutcomeKind, RunResult
 from fastness.tier import Tier
-from fastness.waiting import LoopWaiting, Waiting
+from fastness.waiting import Waiting
 
 __all__ = ["AsyncPluginHost"]
 

@@ -298,6 +298,7 @@ class IsolatedPlugin:
             # Each phase has its time, and ends what it has in flight.
             deadline=math.inf,
             limits=self._limits,
+            here=self._waiting.blocks,
         )
 
     def _the_trail(self) -> Trail:

@@ -27,6 +27,9 @@ _ARGUMENTS_MAX = 256
 _TEXTS_MAX = 128 << 10
 #: Seconds beside its caller's time in which a module that was not run before is to be compiled.
 _COMPILE_S = 1.0
+#: The same by a package's digest, beside the package that they were read of: it is found whole before each call.
+_texts: dict[str, tuple[Package, dict[str, str] | None]] = {}
+_TEXTS_KEPT = 64
 _DECLARED = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]+", re.IGNORECASE)
 OnEvent = Callable[[str, Any], None]
 
@@ -107,6 +110,15 @@ def _files(package: Package) -> dict[str, Any]:
 
 def _sources(package: Package) -> dict[str, str] | None:
     """The package's modules as texts, where it holds nothing else and they are small."""
+    found = _texts.get(package.digest)
+    if found is None or found[0] is not package:
+        if len(_texts) >= _TEXTS_KEPT:
+            _texts.clear()
+        found = _texts[package.digest] = package, _read_sources(package)
+    return found[1]
+
+
+def _read_sources(package: Package) -> dict[str, str] | None:
     names = [path for path in package.files if path != MANIFEST_NAME]
     if not all(path.endswith(".py") for path in names) or package.size > _TEXTS_MAX:
         return None

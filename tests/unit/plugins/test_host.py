@@ -639,6 +639,25 @@ def test_a_grant_that_ends_by_itself(base: Path, words: fastness.PluginHost) -> 
     assert events(base)[-1] == ("invoke", "ann", "expired")
 
 
+def test_a_policy_is_kept_until_something_changes(base: Path, words: fastness.PluginHost) -> None:
+    """It is the same object while the store is as it was, and another host's revocation is seen by the next look."""
+    core = words._inner._core
+    words.grant("words", owner="ann", all=True)
+    words.grant("words", owner="bob", allowed=["storage"])
+    _, first = core.may("words", "ann")
+    assert core.may("words", "ann")[1] is first
+    assert core.may("words", "bob")[1] is not first
+    assert set(core.may("words", "bob")[1].scopes) == {"storage"}
+    words.grant("words", owner="ann", allowed=["storage"])
+    _, second = core.may("words", "ann")
+    assert second.revision > first.revision and set(second.scopes) == {"storage"}
+    with fastness.PluginHost() as other:
+        other.revoke("words", owner="ann")
+    with pytest.raises(GrantError):
+        core.may("words", "ann")
+    assert core.may("words", "bob")[1].owner == "bob"
+
+
 # in flight
 
 
