@@ -32,8 +32,8 @@ from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
 
-#: Seconds that cancelled calls have to come to rest.
-_REST_S = 5.0
+#: Seconds that cancelled calls have to come to rest, and those that the loop has, which may wait for the trail.
+_REST_S, _LOOP_S = 1.0, 5.0
 #: Seconds between two looks at whether a grant stands, while something is in flight.
 _LOOK_S = 0.05
 #: No answer: the call was recorded, and goes on in the loop.
@@ -158,12 +158,13 @@ class RunCalls:
             # A run that called nothing has woken no loop.
             idle = not (self._waiting or self._tasks or self._serving)
         if not idle:
-            portal.wait(self._rest(), _REST_S + 1)
+            portal.rest(self._rest(), _REST_S + _LOOP_S)
 
     # of the host
 
-    def revoke(self, why: DenialCode = DenialCode.REVOKED) -> None:
-        """What is in flight is cancelled; what was done by then is done, and its record says so.  Any thread."""
+    def revoke(self, why: DenialCode = DenialCode.REVOKED, *, over: bool = False) -> None:
+        """What is in flight is cancelled, what was done is done; with ``over`` all else is refused.  Any thread."""
+        self._gate.over = why if over else self._gate.over
         self._why = why
         portal.soon(self._cancel_all)
 
@@ -308,9 +309,9 @@ class RunCalls:
         self._cancel_all()
         with self._lock:
             tasks = list(self._tasks.values())
+        ends = time.monotonic() + _REST_S
         if tasks:
             await asyncio.wait(tasks, timeout=_REST_S)
-        ends = time.monotonic() + _REST_S
         # What another thread serves just now takes no longer than this.
         while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
             await asyncio.sleep(0.001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import sqlite3
@@ -327,3 +328,38 @@ def test_where_it_cannot_be_written(make: str, log: AuditLog, intent: Make, tmp_
         log.intend(intent())
     assert not (tmp_path / "elsewhere").exists()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_what_has_happened_is_kept(log: AuditLog, caplog: pytest.LogCaptureFixture) -> None:
+    """An event that cannot be written while somebody holds the database is written before the next record."""
+    log.event(op="install", plugin="weather")
+    other = sqlite3.connect(log.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BackendError, match="another process holds it"):
+        log.event(op="revoke", plugin="weather", keep=True)
+    with pytest.raises(BackendError, match="another process holds it"):
+        log.event(op="grant", plugin="weather")
+    other.execute("ROLLBACK")
+    log.event(op="invoke", plugin="weather")
+    assert [row.op for row in reading.records(log.path)] == ["install", "revoke", "invoke"]
+    assert verify(log.path, log.key).whole
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BackendError):
+        log.event(op="disable", plugin="weather", keep=True)
+    other.execute("ROLLBACK")
+    # Whoever has nothing else to record writes it when it ends.
+    log.close()
+    assert [row.op for row in reading.records(log.path)][-1] == "disable"
+    assert not caplog.records
+    other.close()
+
+
+def test_what_is_lost_is_told(log: AuditLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Held until the end: nothing can be done, and it is not left unsaid."""
+    log.event(op="install", plugin="weather")
+    with contextlib.closing(sqlite3.connect(log.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BackendError):
+            log.event(op="revoke", plugin="weather", keep=True)
+        log.close()
+    assert "1 records of what was done could not be written" in caplog.text

@@ -359,3 +359,28 @@ def _until(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+def test_what_does_not_come_to_rest_keeps_nobody(scene: Callable[..., Scene]) -> None:
+    """A run is over though its call takes no notice of being cancelled; when that ends, it is recorded."""
+    let, began = threading.Event(), threading.Event()
+
+    async def stubborn() -> None:
+        began.set()
+        ends = time.monotonic() + 4.5
+        while not let.is_set() and time.monotonic() < ends:
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    made = scene(lambda *_: stubborn())
+    made.submit("notes", "put", {"key": "a"})
+    assert began.wait(5)
+    made.calls.close()
+    assert made.adapter.done == [] and [row[0] for row in made.paper.rows] == ["intent"]
+    let.set()
+    ends = time.monotonic() + 5
+    while len(made.paper.rows) < 2 and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert made.adapter.done == ["a"] and [row[0] for row in made.paper.rows] == ["intent", "outcome"]
