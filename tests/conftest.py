@@ -4,6 +4,7 @@ Rules of the whole suite: nothing may be left behind, and in continuous integrat
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,9 @@ import joined
 # A shell starts background jobs with interrupts ignored, and children inherit that; tests that interrupt need them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# Whatever engine this machine has is nobody's business here; tests of engines start their own.
+os.environ["FASTNESS_ENGINE"] = "unix:///nonexistent/engine"
 
 pytest_plugins = ["pytester"]
 

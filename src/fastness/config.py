@@ -21,6 +21,9 @@ The operator's file, ``config/config.toml``: the tier where nobody names one, an
     [net]
     secrets = "/etc/fastness/secrets.toml"
 
+    [process]
+    tier = "container"
+
 Each process reads it once.  A word that means nothing is refused, since what an operator meant to forbid must not be
 allowed by a slip of the finger; so is a file that somebody else could have written to.
 """
@@ -48,7 +51,7 @@ __all__ = ["NAME", "Config", "load"]
 NAME = "config.toml"
 _LONGEST = 1 << 20
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TABLES = {"ceiling": dict, "fs": dict, "net": dict, "tier": str}
+_TABLES = {"ceiling": dict, "fs": dict, "net": dict, "process": dict, "tier": str}
 _CEILING = ("tiers", "kinds", "scopes", "limits", "provides", "lookups", "declares")
 _PATTERNS = ("provides", "lookups", "declares")
 
@@ -67,7 +70,8 @@ class Config:
 
     ``tier`` is a tier's name, ``auto``, or empty.  ``fs_root`` is the folder of ``fs``, or None for one of each plugin
     and owner.  ``secrets`` is the file of credentials for ``net``, ``trust`` one of certificates in PEM, ``reach`` what
-    it may reach though it is not public.
+    it may reach though it is not public.  ``process_tier`` is where every program of ``process`` runs, whichever tier
+    was granted; empty for that one.
     """
 
     def __init__(self, path: str, plain: Mapping[str, Any]) -> None:
@@ -80,6 +84,8 @@ class Config:
         files, net = plain.get("fs", {}), plain.get("net", {})
         self._known("fs", files, ("root",))
         self._known("net", net, ("secrets", "trust", "allow"))
+        self._known("process", plain.get("process", {}), ("tier",))
+        self.process_tier = self._process_tier(plain.get("process", {}).get("tier", ""))
         self.fs_root = self._file("fs.root", files.get("root"))
         self.secrets = self._file("net.secrets", net.get("secrets"))
         self.trust = self._file("net.trust", net.get("trust"))
@@ -121,6 +127,12 @@ class Config:
             return Tier.parse(named, ("auto",)).value
         except ConfigurationError as error:
             raise self._wrong("tier", named, error.allowed) from None
+
+    def _process_tier(self, named: Any) -> str:
+        # The one that promises all that every tier of programs does: with another some would get less than was granted.
+        if named not in ("", Tier.CONTAINER.value):
+            raise self._wrong("process.tier", named, f"{Tier.CONTAINER.value}, or nothing")
+        return str(named)
 
     def _file(self, field: str, value: Any) -> str | None:
         if value is None:
