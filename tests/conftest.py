@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import house
+import joined
 
 # A shell starts background jobs with interrupts ignored, and children inherit that; tests that interrupt need them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -49,6 +50,16 @@ def open_folder(tmp_path: Path) -> Path:
             folder.chmod(0o755)
     tmp_path.chmod(0o777)
     return tmp_path
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Two runs may be made one."""
+    joined.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make this one of them where that was asked for."""
+    joined.configure(config)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -80,6 +80,10 @@ class CallContext(msgspec.Struct, kw_only=True):
     run.  ``limits`` are the policy's, for the adapters whose budgets are among them.  ``before``, where it is set, is
     called with a target before an effect on another one than the call's own, such as where a redirect leads: it records
     the intent, and what it raises ends the call.
+
+    An adapter sets ``effect`` before it does what cannot be undone: what it refuses from then on is the answer, and is
+    recorded so.  Where it is cancelled and cannot stop what it has begun, it leaves in ``rest`` an ``asyncio.Future``
+    of the loop that it runs in, which is done when that has come to rest: what came of it is recorded then.
     """
 
     plugin: str
@@ -92,6 +96,9 @@ class CallContext(msgspec.Struct, kw_only=True):
     bytes_out: int = 0
     limits: Limits = Limits()
     before: Callable[[str], None] | None = None
+    effect: bool = False
+    # No future is named here: of those who import this few have a loop.
+    rest: Any = None
 
 
 class Later(Exception):

@@ -8,6 +8,7 @@ soon as it returns, and a loss of power where it was synced.  Readers do not sto
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import stat
@@ -18,7 +19,7 @@ from typing import Any
 
 from fastness.errors import BackendError
 
-__all__ = ["Database", "Steps", "broken", "busy", "failed", "full"]
+__all__ = ["Database", "Steps", "broken", "busy", "cramped", "failed", "full"]
 
 #: The statements of each version of a schema, oldest first: a database of version N has had the first N of them.
 Steps = Sequence[Sequence[str]]
@@ -41,6 +42,17 @@ def busy(error: BaseException) -> bool:
 def full(error: BaseException) -> bool:
     """Whether there is no more room on the device."""
     return _code(error) == sqlite3.SQLITE_FULL
+
+
+def cramped(error: BaseException | None) -> bool:
+    """
+    Whether more room on the device may help: there is none, or a file beside the database could not be made or grown.
+    """
+    if error is None:
+        return False
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 def broken(error: BaseException) -> bool:

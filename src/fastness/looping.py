@@ -7,12 +7,13 @@ calls, since a run has a dozen of them and each takes a tenth of a millisecond b
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fastness.waiting import Limit, Slots
+from fastness.waiting import Held, Limit, Slots
 
 if TYPE_CHECKING:
     import asyncio
@@ -140,6 +141,14 @@ async def _readable(loop: asyncio.AbstractEventLoop, fd: int, seconds: float | N
             timer.cancel()
 
 
+class _NotHeld(contextlib.nullcontext["_NotHeld"]):
+    def __enter__(self) -> _NotHeld:
+        return self
+
+    def let(self) -> _NotHeld:
+        return self
+
+
 class LoopWaiting:
     """Waits on the event loop of the running task."""
 
@@ -176,6 +185,20 @@ class LoopWaiting:
         import anyio.to_thread
 
         return await anyio.to_thread.run_sync(function)
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """On asyncio a task of its own, since ``Task.cancel`` goes through every shield; trio has nothing that does."""
+        if self.loop() is None:
+            return await work()
+        from fastness.unbroken import unbroken
+
+        return await unbroken(work, undo)
+
+    def held(self) -> Held:
+        """The loop takes interrupts, and cancels its main task."""
+        return _NotHeld()
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
         """A timer of the loop's, or a cancel scope with a deadline."""

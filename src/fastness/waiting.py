@@ -9,6 +9,7 @@ switches less than handing it to a loop, which on a small run is most of its tim
 
 from __future__ import annotations
 
+import contextlib
 import math
 import select
 import threading
@@ -49,6 +50,20 @@ class Slots(Protocol):
         """Give a slot back."""
 
 
+class Held(Protocol):
+    """A block in which interrupts wait."""
+
+    def let(self) -> contextlib.AbstractContextManager[object]:
+        """A block within it in which they do not."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Held: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class Waiting(Protocol):
     """How to wait for a socket, a thread's worth of work, a slot, and no longer than a limit."""
 
@@ -72,6 +87,21 @@ class Waiting(Protocol):
 
     async def call(self, function: Callable[[], T]) -> T:
         """The result of a function that blocks."""
+        raise NotImplementedError
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """
+        The result of a coroutine that is cancelled once, however often its caller is, and waited for to its end.
+
+        What it shields from cancellation is not broken off.  Where its caller gave up and it came to a result all the
+        same, ``undo`` is given that before the cancellation goes on.
+        """
+        raise NotImplementedError
+
+    def held(self) -> Held:
+        """A block in which an interrupt (Ctrl-C) is raised where its :meth:`Held.let` says, and otherwise after it."""
         raise NotImplementedError
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
@@ -208,6 +238,18 @@ class ThreadWaiting:
     async def call(self, function: Callable[[], T]) -> T:
         """Here and now."""
         return function()
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """Nobody cancels a thread."""
+        return await work()
+
+    def held(self) -> Held:
+        """In the main thread, whose they are."""
+        from fastness.interrupts import Interrupts
+
+        return Interrupts()
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
         """Checked wherever this thread waits."""

@@ -224,9 +224,13 @@ def _live(plugin: IsolatedPlugin, paper: Paper) -> None:
         ("provide", "state", "allowed"),
     ]
     where = plugin.tier.value
-    assert paper.rows[:3] == [f"intent guest plugin.setup {where}", "intent guest ctx.lookup cfg", "outcome 2"]
+    assert paper.rows[:3] == [
+        f"intent loaded:guest plugin.setup {where}",
+        "intent loaded:guest ctx.lookup cfg",
+        "outcome 2",
+    ]
     assert [row for row in paper.rows if "plugin." in row] == [
-        f"intent guest plugin.{phase} {where}" for phase in ("setup", "start", "stop")
+        f"intent loaded:guest plugin.{phase} {where}" for phase in ("setup", "start", "stop")
     ]
     assert len(paper.rows) == 16
     assert not [row for row in paper.rows if row.startswith("refused") or row.endswith("failed")]
@@ -512,7 +516,7 @@ def test_arguments_that_are_written_by_hand(data: str, tier: str, load: Load) ->
     if b"out" in eval(data):
         # Of two values for one name, one was looked at, and that is the one that counted.
         assert host.provided() == {"out": "guest"}
-        assert "intent guest ctx.provide out" in paper.rows
+        assert "intent loaded:guest ctx.provide out" in paper.rows
     else:
         assert ended is OutcomeKind.PROTOCOL or "refused provide invalid" in paper.rows, (ended, paper.rows)
         assert host.provided() == {}

@@ -7,6 +7,7 @@ a loss of power too.  Several processes append to one trail; threads of one proc
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -31,10 +32,10 @@ _TOGETHER = 256
 _ABOUT = 6
 #: The others of an intent.
 _ANNOUNCED = ("intent", "allowed", "", 0, 0, 0, 0)
-#: Outcomes that wait for the next commit because theirs failed.
+#: Outcomes, and what else has happened, that wait for the next commit because theirs failed.
 _LATE = 4096
-#: Codes that say that an adapter refused; what was cancelled in flight may have happened.
-_REFUSALS = frozenset(code.value for code in DenialCode) - {DenialCode.CANCELLED.value, DenialCode.REVOKED.value}
+#: Codes that say that it was refused before any effect; what was refused later has another code.
+_REFUSALS = frozenset(code.value for code in DenialCode)
 
 
 class AuditLogClosed(BackendError):
@@ -45,16 +46,18 @@ class _Draft:
     """
     A record that is to be: ``values`` are those of its fields from ``run`` to ``intent``.
 
-    ``closes`` is the intent whose outcome it is, ``opens`` says that one is to come.
+    ``closes`` is the intent whose outcome it is, ``opens`` says that one is to come.  With ``keep`` it has happened,
+    and is written later where it cannot be now.
     """
 
-    __slots__ = ("closes", "done", "error", "opens", "row", "sync", "values")
+    __slots__ = ("closes", "done", "error", "keep", "opens", "row", "sync", "values")
 
-    def __init__(self, values: tuple[Any, ...], sync: bool, opens: bool, closes: int) -> None:
+    def __init__(self, values: tuple[Any, ...], sync: bool, opens: bool, closes: int, keep: bool) -> None:
         self.values = values
         self.sync = sync
         self.opens = opens
         self.closes = closes
+        self.keep = keep or closes != 0
         self.done = False
         self.row: tuple[Any, ...] = ()
         self.error: FastnessError | None = None
@@ -136,15 +139,34 @@ class AuditLog:
         decision: str = "allowed",
         code: str = "",
         sync: bool = False,
+        keep: bool = False,
     ) -> AuditRecord:
-        """Record what stands for itself: a grant, a revocation, an install, a tier that was changed, a violation."""
+        """
+        Record what stands for itself: a grant, a revocation, an install, a tier that was changed, a violation.
+
+        With ``keep`` it has happened: where BackendError is raised it is kept, as outcomes are.
+        """
         texts = (run, plugin, owner, capability, op, target)
         values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0)
-        return schema.record_of(self._append(values, sync=sync))
+        return schema.record_of(self._append(values, sync=sync, keep=keep))
+
+    def settle(self) -> None:
+        """Write what was kept for later, where that can be done by now."""
+        with self._turn:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._late and self._pid == os.getpid():
+            self._commit()
 
     def close(self) -> None:
-        """No more records.  Idempotent."""
+        """No more records; those that were kept for later are written now, or a warning says how many are lost."""
         with self._turn:
+            self._settle()
+            if self._late and self._pid == os.getpid():
+                lost = "%d records of what was done could not be written to %s"
+                logging.getLogger("fastness").warning(lost, len(self._late), self.path)
+                self._late.clear()
             self._closed = True
             self._resign()
             self._database.close()
@@ -169,14 +191,14 @@ class AuditLog:
         return texts
 
     def _append(
-        self, values: tuple[Any, ...], *, sync: bool = False, opens: bool = False, closes: int = 0
+        self, values: tuple[Any, ...], *, sync: bool = False, opens: bool = False, closes: int = 0, keep: bool = False
     ) -> tuple[Any, ...]:
         row = self._append_at_once(values, sync=sync, opens=opens, closes=closes)
         if row is not None:
             return row
         if self._pid != os.getpid():
             self._in_child()
-        draft = _Draft(values, sync, opens, closes)
+        draft = _Draft(values, sync, opens, closes, keep)
         self._queue.append(draft)
         with self._turn:
             # Whoever has the turn writes for all who wait for it.
@@ -261,7 +283,7 @@ class AuditLog:
             for draft in drafts[late:]:
                 if error is not None and draft.error is None:
                     draft.error = error
-                    if draft.closes:
+                    if draft.keep:
                         self._late.append(draft)
                 draft.done = True
 

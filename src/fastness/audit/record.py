@@ -32,9 +32,11 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``phase``: ``intent`` is written before an effect (or instead of it, where ``decision`` is ``refused``), ``outcome``
     after it, with the intent's number in ``intent``; ``event`` stands for itself: a grant, an install;  ``checkpoint``
     stands for all records up to its own number, which were pruned.
-    ``decision``: ``allowed`` or ``refused``; of an outcome too, where an adapter refused.
-    ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.  Of events about
-    plugins also ``disabled``, ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
+    ``decision``: ``allowed`` or ``refused``; of an outcome too, where it was refused before any effect.
+    ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.  Of an outcome
+    also a ``DenialCode`` after ``answer_``, where the effect happened or may have and its answer was refused, and
+    ``late``, where it was done when nobody waited any more.  Of events about plugins also ``disabled``,
+    ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
 
     ``target`` names what was acted on, never a payload, a credential or a URL's query.  ``micros`` is how long the
     effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.

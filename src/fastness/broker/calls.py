@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from fastness.broker import portal
+from fastness.broker.account import Account
 from fastness.broker.answers import Answers
 from fastness.broker.asked import TEXT_MAX, Asker, described
 from fastness.broker.failures import failure
@@ -26,13 +27,13 @@ from fastness.broker.refusals import Refusals
 from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
 from fastness.capability import CallContext, Later
-from fastness.errors import BackendError, Denied, GuestProtocolError
+from fastness.errors import BackendError, GuestProtocolError
 from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
 
-#: Seconds that cancelled calls have to come to rest.
-_REST_S = 5.0
+#: Seconds that cancelled calls have to come to rest, and those that the loop has, which may wait for the trail.
+_REST_S, _LOOP_S = 1.0, 5.0
 #: Seconds between two looks at whether a grant stands, while something is in flight.
 _LOOK_S = 0.05
 #: No answer: the call was recorded, and goes on in the loop.
@@ -157,12 +158,13 @@ class RunCalls:
             # A run that called nothing has woken no loop.
             idle = not (self._waiting or self._tasks or self._serving)
         if not idle:
-            portal.wait(self._rest(), _REST_S + 1)
+            portal.rest(self._rest(), _REST_S + _LOOP_S)
 
     # of the host
 
-    def revoke(self, why: DenialCode = DenialCode.REVOKED) -> None:
-        """What is in flight is cancelled; what was done by then is done, and its record says so.  Any thread."""
+    def revoke(self, why: DenialCode = DenialCode.REVOKED, *, over: bool = False) -> None:
+        """What is in flight is cancelled, what was done is done; with ``over`` all else is refused.  Any thread."""
+        self._gate.over = why if over else self._gate.over
         self._why = why
         portal.soon(self._cancel_all)
 
@@ -307,9 +309,9 @@ class RunCalls:
         self._cancel_all()
         with self._lock:
             tasks = list(self._tasks.values())
+        ends = time.monotonic() + _REST_S
         if tasks:
             await asyncio.wait(tasks, timeout=_REST_S)
-        ends = time.monotonic() + _REST_S
         # What another thread serves just now takes no longer than this.
         while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
             await asyncio.sleep(0.001)
@@ -343,21 +345,10 @@ class RunCalls:
     async def _do(
         self, id: int, number: int, intent: Intent, adapter: Any, given: msgspec.Struct, context: CallContext
     ) -> None:
-        began = time.monotonic_ns()
+        account = Account(self._gate, self._trail, number, intent, context)
         code, message, value = "", "", b""
+        refused: DenialCode | None = None
         cancelled = False
-        announced = [(number, intent)]
-
-        def before(target: str) -> None:
-            # Where it leads on, it is judged and announced as a call of its own.
-            decided = self._gate.decide(intent.capability, intent.operation)
-            if isinstance(decided, Refused):
-                raise Denied(decided.code, target)
-            further = msgspec.structs.replace(intent, target=target[:TEXT_MAX])
-            announced.append((self._trail.intend(further), further))
-            self._gate.stand(target)
-
-        context.before = before
         try:
             self._gate.stand(intent.target)
             left = max(0.0, context.deadline - time.monotonic())
@@ -365,26 +356,18 @@ class RunCalls:
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)
         except asyncio.CancelledError:
-            # It may have happened by now: the record says that nobody waited for the end.
-            cancelled = True
-            code = self._why.value
+            # It may have happened by now.
+            cancelled = context.effect = True
+            refused, code = self._why, self._why.value
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
-            code, message, noted = failure(error)
-            if noted is not None:
-                self._refusals.note(intent, noted)
-        micros = (time.monotonic_ns() - began) // 1000
-        bytes_in, bytes_out = context.bytes_in, context.bytes_out
-        for one, what in announced:
-            try:
-                self._trail.done(one, what, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
-            except BackendError:
-                code, message, value = "failed", "how the call ended could not be recorded", b""
-            # What went to and fro is counted once.
-            bytes_in = bytes_out = 0
-        if cancelled and self._why is DenialCode.CANCELLED:
+            code, message, refused = failure(error)
+        unheard = cancelled and refused is DenialCode.CANCELLED
+        if refused is not None and not unheard:
+            self._refusals.note(intent, refused, effect=account.effect)
+        if not account.end(code, refused=refused):
+            code, message, value = "failed", "how the call ended could not be recorded", b""
+        if unheard:
             return
-        if cancelled:
-            self._refusals.note(intent, self._why)
         self._answers.put(Answer(id, value, code, message[:TEXT_MAX]))
 
     def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import contextvars
 import os
 import threading
@@ -108,6 +109,12 @@ def wait(coroutine: Coroutine[Any, Any, Any], seconds: float) -> Any:
         return await coroutine
 
     return asyncio.run_coroutine_threadsafe(after(), line.loop).result(seconds)
+
+
+def rest(coroutine: Coroutine[Any, Any, Any], seconds: float) -> None:
+    """The same, but no longer than that: it goes on in the loop, and nobody waits for the end of it."""
+    with contextlib.suppress(TimeoutError):
+        wait(coroutine, seconds)
 
 
 def inside() -> bool:

@@ -8,7 +8,12 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Intent", "Trail"]
+__all__ = ["ANSWER", "LATE", "Intent", "Trail"]
+
+#: What the code of an outcome begins with where the effect happened, or may have, and the answer was refused.
+ANSWER = "answer_"
+#: The code of an outcome that came when nobody waited for it any more: it was done all the same.
+LATE = "late"
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +45,13 @@ class Trail(Protocol):
         ...
 
     def done(self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int) -> None:
-        """Record how what record ``number`` announced has ended; ``code`` is empty where it went well."""
+        """
+        Record how what record ``number`` announced has ended.
+
+        ``code`` is empty where it went well; a denial code where it was refused before any effect; that with
+        :data:`ANSWER` before it where the effect happened, or may have, and its answer was refused; :data:`LATE`;
+        or a word for what went wrong.
+        """
         ...
 
     def refused(self, intent: Intent, *, code: str) -> None:

@@ -26,6 +26,7 @@ from fastness.errors import AdapterError, ConfigurationError
 __all__ = ["SecretFile"]
 
 _LONGEST = 1 << 20
+_FIELDS = ("owners", *Secret.__struct_fields__)
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -97,6 +98,9 @@ class SecretFile:
 
     def _entry(self, number: int, entry: Any) -> tuple[list[str], Secret]:
         try:
+            if entry.keys() - set(_FIELDS):
+                # Not which: where key and value have changed places it is the credential.
+                raise self._wrong(f"secret {number} with no other fields than {', '.join(_FIELDS)}")
             owners = msgspec.convert(entry.pop("owners", []), list[str])
             return owners, msgspec.convert(entry, Secret)
         except (ValueError, AttributeError) as error:

@@ -77,6 +77,7 @@ class PluginHost:
         all: bool = False,
         expires: float | None = None,
         granted_by: str = "",
+        digest: str | None = None,
     ) -> Grant:
         """Let an owner allow a plugin something; see ``AsyncPluginHost.grant``."""
         return drive(
@@ -90,6 +91,7 @@ class PluginHost:
                 all=all,
                 expires=expires,
                 granted_by=granted_by,
+                digest=digest,
             )
         )
 

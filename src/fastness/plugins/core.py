@@ -16,7 +16,7 @@ from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
 from fastness.capability import Adapter
-from fastness.errors import ConfigurationError, GrantError, PackageChanged, PolicyError
+from fastness.errors import BackendError, ConfigurationError, GrantError, PackageChanged, PolicyError
 from fastness.grant import Ceiling, check_owner, open_ceiling
 from fastness.manifest import Manifest
 from fastness.plugins import rows
@@ -67,6 +67,8 @@ class Core:
         self._here = here
         self._lock = threading.Lock()
         self._running: dict[str, tuple[Policy, RunCalls]] = {}
+        #: What ended and could not be written: plugin, and owner or all, with what writes it.
+        self._stopped: dict[tuple[str, str | None], Callable[[], object]] = {}
         #: The last policy of each plugin and owner, beside what stood when it was built.
         self._built: dict[tuple[str, str], tuple[Standing, Policy]] = {}
 
@@ -97,6 +99,7 @@ class Core:
         Raises GrantError, PolicyError, ConfigurationError.
         """
         check_owner(owner)
+        self._check_stopped(plugin, owner)
         standing = self.standings.of(plugin, owner)
         try:
             return standing, self._policy(standing, owner)
@@ -183,8 +186,9 @@ class Core:
         calls, watch = self._calls(standing, made, run)
         with self._lock:
             self._running[run] = made, calls
+            stopped = self._is_stopped(made.plugin, made.owner)
         # Whoever revoked before it was in there did not see it; this sees that they did.
-        if watch() != made.revision:
+        if stopped or watch() != made.revision:
             self.end(run)
             raise GrantError("grant", "it was revoked just now", "a grant that stands")
         return calls
@@ -204,9 +208,52 @@ class Core:
             if made.plugin == plugin and (owner is None or made.owner == owner):
                 calls.revoke()
 
+    def stop(self, plugin: str, owner: str | None, change: Callable[[], object]) -> None:
+        """
+        Let this process do nothing more for a plugin, and an owner or all: the change that ends it cannot be written.
+
+        Calls that run are cancelled, every other one is refused, and before the next invocation ``change`` is tried
+        again.
+        """
+        with self._lock:
+            self._stopped[plugin, owner] = change
+            found = list(self._running.values())
+        for made, calls in found:
+            if made.plugin == plugin and (owner is None or made.owner == owner):
+                calls.revoke(over=True)
+
+    def go_on(self, plugin: str, owner: str | None) -> None:
+        """What the store says is what holds again: for an owner, or with None for all of them."""
+        with self._lock:
+            for key in [key for key in self._stopped if key[0] == plugin and owner in (None, key[1])]:
+                del self._stopped[key]
+
+    def _is_stopped(self, plugin: str, owner: str) -> bool:
+        return bool(self._stopped) and not self._stopped.keys().isdisjoint(((plugin, owner), (plugin, None)))
+
+    def _check_stopped(self, plugin: str, owner: str) -> None:
+        if not self._is_stopped(plugin, owner):
+            return
+        for key in ((plugin, owner), (plugin, None)):
+            change = self._stopped.get(key)
+            if change is None:
+                continue
+            try:
+                change()
+            except BackendError as error:
+                self.events.refused("invoke", plugin, owner, "", "stopped")
+                cause = f"it was stopped, and that cannot be written: {error.cause}"
+                raise BackendError(f"calling {plugin}", cause, error.hint) from error
+            except ConfigurationError:
+                # Somebody else has removed it, or brought it where no way leads from: then that holds.
+                pass
+            with self._lock:
+                self._stopped.pop(key, None)
+
     def close(self) -> None:
         """Close what was opened.  Idempotent."""
         self.adapters.close()
+        self.events.settle()
         self.store.close()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -20,14 +19,14 @@ import msgspec
 
 from fastness.backends import registry
 from fastness.backends.base import Backend
-from fastness.broker.calls import RunCalls
 from fastness.capability import Adapter, Scope, Spec
 from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
 from fastness.looping import LoopWaiting
 from fastness.plugins import running
-from fastness.plugins.acting import act
+from fastness.plugins.acting import act, check_operation
 from fastness.plugins.adapters import owner_word
+from fastness.plugins.begun import Begun, Invocation
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.shown import InFlight, Revocation, Shown
@@ -35,7 +34,7 @@ from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
 from fastness.runner.runner import Runner
-from fastness.runs import OutcomeKind, RunRequest, RunResult
+from fastness.runs import OutcomeKind, RunResult
 from fastness.tier import Tier
 from fastness.waiting import Waiting
 
@@ -46,50 +45,6 @@ _POOL_MAX = 256
 #: Seconds that calls in flight have to come to rest when their grant is revoked, before they are listed.
 _REST_S = 1.0
 _STEP_S = 0.01
-
-
-class _Invocation:
-    """One invocation, from the moment that it may begin to its end."""
-
-    __slots__ = ("calls", "policy", "request", "run")
-
-    def __init__(self, run: str, request: RunRequest, policy: Policy, calls: RunCalls) -> None:
-        self.run = run
-        self.request = request
-        self.policy = policy
-        self.calls = calls
-
-
-class _Begun:
-    """
-    Where a thread leaves the invocation that it has begun for whoever waits for it.
-
-    A task that is cancelled does not wait for the thread: what that begins afterwards has nobody, and is ended at once.
-    """
-
-    def __init__(self, end: Callable[[str, str], None]) -> None:
-        self._end = end
-        self._lock = threading.Lock()
-        self._one: _Invocation | None = None
-        self._over = False
-
-    def put(self, one: _Invocation) -> None:
-        """From the thread."""
-        with self._lock:
-            self._one, over = one, self._over
-        if over:
-            self._end(one.run, "cancelled")
-
-    def get(self) -> _Invocation:
-        """What was begun."""
-        assert self._one is not None
-        return self._one
-
-    def end(self, how: str) -> Callable[[], None] | None:
-        """Nobody waits for it any more; what is to be called for one that was begun and ended so."""
-        with self._lock:
-            one, self._over = self._one, True
-        return None if one is None else partial(self._end, one.run, how)
 
 
 class AsyncPluginHost:
@@ -154,8 +109,10 @@ class AsyncPluginHost:
         Copy a plugin's files and note what it asks for; nothing of it is run, but a JavaScript file's own manifest.
 
         ``source`` is ``builtin``, ``local`` or ``marketplace``.  With ``upgrade`` it may take the place of the plugin
-        of its id and source; where it asks for more than that one, it waits for a grant again.  Raises ManifestError
-        with all problems, ConfigurationError where its id is taken, BackendError where it cannot be written.
+        of its id and source; where it asks for more than that one, or is of another runtime, it waits for a grant
+        again.  What was set as ``reviewed`` was set for the files before: with other ones the plugin loses that word,
+        and a tier that it has only because of it.  Raises ManifestError with all problems, ConfigurationError where its
+        id is taken, BackendError where it cannot be written.
         """
         return await self._waiting.call(partial(self._decisions.install, path, source, upgrade))
 
@@ -171,18 +128,24 @@ class AsyncPluginHost:
         all: bool = False,
         expires: float | None = None,
         granted_by: str = "",
+        digest: str | None = None,
     ) -> Grant:
         """
         Let an owner allow a plugin something, in place of what they allowed before.
 
         ``allowed`` are scopes, or names of kinds, each for the scope that is asked for as far as the operator permits
         it.  ``all`` is everything that is asked for and permitted.  What is not said is not allowed: a grant of nothing
-        enables a plugin that needs nothing.  ``expires`` is seconds since 1970.  Raises GrantError that names what was
-        not asked for or is not permitted, and TierUnavailable where programs are allowed that could not run here.
+        enables a plugin that needs nothing.  ``expires`` is seconds since 1970.  ``digest`` names the files that
+        whoever decides has looked at, as :meth:`show` had it; None is whatever is installed.  Raises GrantError where
+        others are installed by now, and one that names what was not asked for or is not permitted; TierUnavailable
+        where programs are allowed that could not run here.
+
+        Where the task that asked is cancelled before this returns, no grant of that owner stands.
         """
         make = partial(
             self._decisions.grant,
             plugin,
+            digest,
             owner=owner,
             allowed=allowed,
             names={"provides": provides, "lookups": lookups, "declares": declares},
@@ -190,7 +153,11 @@ class AsyncPluginHost:
             expires=expires,
             granted_by=granted_by,
         )
-        return await self._waiting.call(make)
+
+        async def undo(made: Grant) -> None:
+            await self._waiting.call(partial(self._decisions.take_back, made))
+
+        return await self._waiting.unbroken(lambda: self._waiting.call(make), undo)
 
     async def revoke(self, plugin: str, *, owner: str | None = None) -> Revocation:
         """
@@ -212,7 +179,11 @@ class AsyncPluginHost:
 
     async def enable(self, plugin: str) -> Known:
         """Let a disabled plugin be called again by those with a grant.  Raises TierUnavailable as :meth:`grant`."""
-        return await self._waiting.call(partial(self._decisions.enable, plugin))
+
+        async def undo(_: Known) -> None:
+            await self.disable(plugin)
+
+        return await self._waiting.unbroken(lambda: self._waiting.call(partial(self._decisions.enable, plugin)), undo)
 
     async def disable(self, plugin: str) -> Known:
         """Let nobody call a plugin; grants are kept.  Calls in flight are cancelled."""
@@ -254,34 +225,42 @@ class AsyncPluginHost:
         """
         Call a method of a plugin on behalf of an owner, in a fresh guest.  The value is what the method returns.
 
-        ``timeout`` is seconds, at most those of its policy.  Raises GrantError where the owner granted nothing, or for
+        ``timeout`` is seconds, at most those of its policy; a module of WASI is compiled within them and one more.
+        Raises GrantError where the owner granted nothing, or for
         other files; PolicyError where the grant has ended or the operator does not permit the tier; ConfigurationError
         for a plugin that may not be called and a method or argument that is none; PackageChanged where its files are
         not those that were installed.  Then nothing ran.  What the plugin did is in the result.
         """
+        begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
 
         def end(run: str, how: str) -> None:
             self._core.end(run)
             self._core.events.ended(plugin, owner, method, run, how)
 
-        begun = _Begun(end)
-        try:
-            begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
-            await self._waiting.call(lambda: begun.put(begin()))
-            one = begun.get()
-            result = await self._runner.run(one.request, one.calls, run_id=one.run)
-            how = result.outcome.kind.value
-        except BaseException as error:
-            how = "failed" if isinstance(error, Exception) else "cancelled"
-            raise
-        finally:
-            over = begun.end(how)
-            if over is not None:
-                # Also where its task is cancelled: what was begun is on record, and its end is.
+        # However often its caller gives up: what was begun is ended and recorded, and what its guest did is judged.
+        return await self._waiting.unbroken(lambda: self._invoked(begin, end))
+
+    async def _invoked(self, begin: Callable[[], Invocation], end: Callable[[str, str], None]) -> RunResult:
+        begun = Begun(end)
+        with self._waiting.held() as interrupts:
+            try:
+                await self._waiting.call(lambda: begun.put(begin()))
+                one = begun.get()
+                with interrupts.let():
+                    result = await self._runner.run(one.request, one.calls, run_id=one.run)
+                how = result.outcome.kind.value
+            except BaseException as error:
+                how = "failed" if isinstance(error, Exception) else "cancelled"
+                raise
+            finally:
+                over = begun.end(how)
+                if over is not None:
+                    # Also where its task is cancelled: what was begun is on record, and its end is.
+                    with self._waiting.limit(None, shield=True):
+                        await self._waiting.call(over)
+            if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
                 with self._waiting.limit(None, shield=True):
-                    await self._waiting.call(over)
-        if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
-            await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
+                    await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
         made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest)
         return made
 
@@ -293,7 +272,7 @@ class AsyncPluginHost:
         owner: str,
         timeout: float | None,
         on_event: OnEvent | None,
-    ) -> _Invocation:
+    ) -> Invocation:
         core = self._core
         standing, policy = core.may(plugin, owner, str(method))
         known, manifest = standing.known, standing.manifest
@@ -305,12 +284,13 @@ class AsyncPluginHost:
             policy,
             tenant=f"plugin/{known.id}/{owner_word(owner)}",
             limits=running.check_timeout(policy.limits, timeout),
+            timeout=timeout,
             on_event=on_event,
         )
         run = os.urandom(8).hex()
         core.events.invoked(known.id, owner, method, run)
         try:
-            return _Invocation(run, request, policy, core.begin(standing, policy, run))
+            return Invocation(run, request, policy, core.begin(standing, policy, run))
         except BaseException:
             core.events.ended(known.id, owner, method, run, "failed")
             raise
@@ -319,12 +299,19 @@ class AsyncPluginHost:
         """Count a crash, or quarantine for a violation.  The result is its caller's whatever comes of it."""
         core, plugin, digest = self._core, policy.plugin, policy.package_digest
         violated = kind is OutcomeKind.PROTOCOL
+
+        def change() -> Known:
+            if violated:
+                return core.store.violated(plugin, digest, f"it broke the protocol in the run {run}")
+            return core.store.crashed(plugin, digest)
+
         try:
             # First what it comes to, then the record: a trail that cannot be written keeps nobody welcome.
-            if violated:
-                known = core.store.violated(plugin, digest, f"it broke the protocol in the run {run}")
-            else:
-                known = core.store.crashed(plugin, digest)
+            try:
+                known = change()
+            except BackendError:
+                core.stop(plugin, None, change)
+                raise
             op, code = ("violation", "protocol") if violated else ("crash", "crashed")
             core.events.refused(op, plugin, policy.owner, "", code, run=run)
             if known.state is State.QUARANTINED:
@@ -357,13 +344,14 @@ class AsyncPluginHost:
 
         Raises GrantError and its like as :meth:`invoke`, Denied, QuotaExceeded, Revoked and AdapterError.
         """
+        named = check_operation(operation)
 
         def work() -> Any:
-            standing, policy = self._may_data(plugin, owner, operation)
+            standing, policy = self._may_data(plugin, owner, named)
             run = os.urandom(8).hex()
             calls = self._core.begin(standing, policy, run)
             try:
-                return act(calls, operation, running.check_arguments(args), policy.limits.wall_s)
+                return act(calls, named, running.check_arguments(args), policy.limits.wall_s)
             finally:
                 self._core.end(run)
 

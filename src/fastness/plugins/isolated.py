@@ -291,7 +291,7 @@ class IsolatedPlugin:
             Gate(scopes, specs, adapters),
             self._the_trail(),
             run=self._run_id,
-            plugin=self.id,
+            plugin=records.recorded_as(self.id),
             owner="",
             calls=self._limits.calls,
             value_bytes=values.MAX_BYTES,
