@@ -220,7 +220,7 @@ def test_a_deadline_during_a_call(scene: Scene) -> None:
     report = scene.run("print('go', flush=True); ctx.notes.wait('a')", limits=Limits(wall_s=1.0))
     assert report.outcome.kind is OutcomeKind.TIMEOUT
     assert scene.notes.ended == ["a"]
-    assert scene.paper.rows == ["intent wait a", "outcome 1 cancelled"]
+    assert scene.paper.rows == ["intent wait a", "outcome 1 answer_cancelled"]
 
 
 def test_a_guest_that_ends_during_a_call(scene: Scene) -> None:

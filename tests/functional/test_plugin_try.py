@@ -230,7 +230,7 @@ def test_as_a_command_of_its_own_with_nothing_left(plugin: Path, tmp_path: Path)
     assert (done.returncode, done.stderr) == (0, "")
     # Its calls are in the audit trail of this home, under its id.
     shown = subprocess.run(
-        [sys.executable, "-m", "fastness.cli", "audit", "--plugin", "analytics", "--json"],
+        [sys.executable, "-m", "fastness.cli", "audit", "--plugin", "loaded:analytics", "--json"],
         env={**os.environ, "FASTNESS_HOME": str(home)},
         capture_output=True,
         text=True,
