@@ -26,9 +26,11 @@ from fastness.backends.native_guest import Early, Guest, Size
 
 #: Seconds between two looks at what is minded.
 _LOOK_S = 1.0
-#: Seconds for which guests that were told to end wait for their burial: together they are less work, and the next run,
-#: which most likely follows at once, needs the processors more.  And how many wait at most.
+#: Seconds without another end after which guests that were told to end are buried, and the most that they wait:
+#: together they are less work, and the next run, where it follows at once, needs the processors more.
+_QUIET_S = 0.01
 _BURY_AFTER_S = 0.1
+#: How many wait at most.
 _DEAD_MOST = 32
 
 
@@ -43,7 +45,7 @@ class Keeper:
         self._closed = False
         self._minded: list[Callable[[], None]] = []
         self._dead: list[tuple[Family, Guest]] = []
-        self._bury_at = 0.0
+        self._bury_at = self._bury_by = 0.0
         self._wanted: dict[tuple[int, Size], tuple[int, Early, int]] = {}
         self._waiting = ThreadWaiting()
 
@@ -55,13 +57,14 @@ class Keeper:
         with self._lock:
             later = not self._closed and self._start()
             if later:
+                now = time.monotonic()
                 self._dead.append((family, guest))
-                if len(self._dead) == 1:
-                    self._bury_at = time.monotonic() + _BURY_AFTER_S
+                first, full = len(self._dead) == 1, len(self._dead) == _DEAD_MOST
+                if first:
+                    self._bury_by = now + _BURY_AFTER_S
+                self._bury_at = 0.0 if full else min(now + _QUIET_S, self._bury_by)
+                if first or full:
                     # The thread may wait without an end.
-                    self._jobs.put(_nothing)
-                elif len(self._dead) == _DEAD_MOST:
-                    self._bury_at = 0.0
                     self._jobs.put(_nothing)
         if not later:
             family.bury(guest)
