@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from fastness.backends import own_files
 from fastness.backends.base import Report, Staged
+from fastness.backends.findings import Findings
 from fastness.limits import MIB, Limits
 from fastness.runs import OutcomeKind, RunRequest
-from fastness.tier import Guarantee, ProbeFailure, Proof, Tier
+from fastness.tier import Guarantee, ProbeFailure, Tier
 
 if TYPE_CHECKING:
     from fastness.backends.native import NativeBackend
@@ -80,25 +81,14 @@ os._exit(0)
 """
 
 
-class Prover:
+class Prover(Findings):
     """What was found so far: the proofs, the failures, and what keeps each guarantee."""
 
     def __init__(self, backend: NativeBackend, waiting: Waiting) -> None:
+        super().__init__(_REMEDIES)
         self.backend = backend
         self.tier = backend.tier
         self._waiting = waiting
-        self.proofs: list[Proof] = []
-        self.failures: list[ProbeFailure] = []
-        self.layers: dict[str, str] = {}
-
-    def note(self, guarantee: Guarantee, held: bool, mechanism: str, observed: str, remedy: str = "") -> None:
-        """Keep what was observed of a guarantee: as its proof, or as a failure with its remedy."""
-        if held:
-            self.proofs.append(Proof(guarantee.value, mechanism, observed))
-            self.layers[guarantee.value] = mechanism
-        else:
-            fix = remedy or _REMEDIES.get(guarantee) or "please report this: the tier must not be used here"
-            self.failures.append(ProbeFailure(guarantee=guarantee.value, cause=observed, remedy=fix))
 
     async def run(self, code: str, *args: str, **limits: float) -> Report:
         """Run code in a guest of the proofs' own."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from fastness._linux import proof
 from fastness._wasi import keys
+from fastness.backends.findings import Findings
 from fastness.errors import ConfigurationError, FastnessError
 from fastness.limits import MIB, Limits
 from fastness.runs import DenialCode, OutcomeKind, RunRequest
@@ -66,24 +67,14 @@ def _request(what: str, *args: str, module: bytes = PROBE_MODULE, **limits: floa
     )
 
 
-class _Prover:
+class _Prover(Findings):
     """Collects proofs and failures."""
 
     def __init__(self, run: Run, pids: Callable[[], list[int]], layers: Layers) -> None:
+        super().__init__()
         self._run = run
         self._engine_layers = layers
         self._pids = pids
-        self.proofs: list[Proof] = []
-        self.failures: list[ProbeFailure] = []
-        self.layers: dict[str, str] = {}
-
-    def note(self, guarantee: Guarantee, held: bool, mechanism: str, observed: str, remedy: str = "") -> None:
-        if held:
-            self.proofs.append(Proof(guarantee.value, mechanism, observed))
-            self.layers[guarantee.value] = mechanism
-        else:
-            fix = remedy or "please report this: the tier must not be used here"
-            self.failures.append(ProbeFailure(guarantee=guarantee.value, cause=observed, remedy=fix))
 
     async def guest(self) -> None:
         """What only a guest can try."""

@@ -18,10 +18,11 @@ import msgspec
 
 from fastness.backends import probe_record
 from fastness.backends.base import Report, Staged
+from fastness.backends.findings import Findings
 from fastness.errors import FastnessError
 from fastness.limits import MIB, Limits
 from fastness.runs import OutcomeKind, RunRequest
-from fastness.tier import Guarantee, Probe, ProbeFailure, Proof, Tier
+from fastness.tier import Guarantee, Probe, ProbeFailure, Tier
 
 if TYPE_CHECKING:
     from fastness.backends.worker import WorkerBackend
@@ -58,25 +59,15 @@ all(held)
 """
 
 
-class _Prover:
+class _Prover(Findings):
     def __init__(self, backend: WorkerBackend) -> None:
+        super().__init__()
         self._backend = backend
-        self.proofs: list[Proof] = []
-        self.failures: list[ProbeFailure] = []
-        self.layers: dict[str, str] = {}
 
     async def run(self, code: str, **limits: float) -> Report:
         bounds = msgspec.structs.replace(_LIMITS, **limits)
         request = RunRequest(code=code, runtime="python", tier="worker", limits=bounds)
         return await self._backend.run(request, Staged(), None)
-
-    def note(self, guarantee: Guarantee, held: bool, mechanism: str, observed: str, remedy: str = "") -> None:
-        if held:
-            self.proofs.append(Proof(guarantee.value, mechanism, observed))
-            self.layers[guarantee.value] = mechanism
-        else:
-            fix = remedy or "please report this: the tier must not be used here"
-            self.failures.append(ProbeFailure(guarantee=guarantee.value, cause=observed, remedy=fix))
 
     async def everything(self) -> None:
         secret = secrets.token_hex(8)
