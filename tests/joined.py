@@ -100,6 +100,9 @@ class _Joining:
         reports = [row for row in self._wait() if "ended" not in row]
         session.testscollected += len({row["nodeid"] for row in reports})
         for row in reports:
+            if row.get("outcome") == "skipped" and isinstance(row["longrepr"], list):
+                # Where and why a test was skipped is a tuple to pytest, and JSON has none.
+                row["longrepr"] = tuple(row["longrepr"])
             report = session.config.hook.pytest_report_from_serializable(config=session.config, data=row)
             session.config.hook.pytest_runtest_logreport(report=report)
         return done

@@ -48,10 +48,10 @@ def test_one_closing_line(inner: pytest.Pytester) -> None:
         """
     )
     assert run(inner, "-p", "no:cacheprovider", "--reports-to", "told", str(beside)).ret == pytest.ExitCode.TESTS_FAILED
-    result = run(inner, "--reports-from", "told", str(here))
+    result = run(inner, "-rfs", "--reports-from", "told", str(here))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, failed=1, skipped=1)
-    result.stdout.fnmatch_lines(["*assert 1 == 2*", "FAILED test_beside.py::test_fails*"])
+    result.stdout.fnmatch_lines(["*assert 1 == 2*", "FAILED test_beside.py::test_fails*", "SKIPPED*for a reason"])
     again = run(inner, "--last-failed", "--last-failed-no-failures", "none")
     again.assert_outcomes(failed=1)
 
