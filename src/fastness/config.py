@@ -21,6 +21,11 @@ The operator's file, ``config/config.toml``: the tier where nobody names one, an
     [net]
     secrets = "/etc/fastness/secrets.toml"
 
+    [[quota]]
+    owner = "*"
+    per = "day"
+    calls = 100_000
+
 Each process reads it once.  A word that means nothing is refused, since what an operator meant to forbid must not be
 allowed by a slip of the finger; so is a file that somebody else could have written to.
 """
@@ -40,6 +45,7 @@ from fastness.capability import Scope, Spec
 from fastness.errors import ConfigurationError, meant
 from fastness.grant import Ceiling
 from fastness.limits import RANGES, SIZES, Limits, parse_size
+from fastness.metering.quotas import WRITTEN, Quota, quota_of
 from fastness.tier import Tier
 from fastness.wildcard import pattern_problem
 
@@ -48,7 +54,7 @@ __all__ = ["NAME", "Config", "load"]
 NAME = "config.toml"
 _LONGEST = 1 << 20
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TABLES = {"ceiling": dict, "fs": dict, "net": dict, "tier": str}
+_TABLES = {"ceiling": dict, "fs": dict, "llm": dict, "net": dict, "quota": list, "tier": str}
 _CEILING = ("tiers", "kinds", "scopes", "limits", "provides", "lookups", "declares")
 _PATTERNS = ("provides", "lookups", "declares")
 
@@ -67,7 +73,7 @@ class Config:
 
     ``tier`` is a tier's name, ``auto``, or empty.  ``fs_root`` is the folder of ``fs``, or None for one of each plugin
     and owner.  ``secrets`` is the file of credentials for ``net``, ``trust`` one of certificates in PEM, ``reach`` what
-    it may reach though it is not public.
+    it may reach though it is not public.  ``quotas`` are what plugins may use up for owners.
     """
 
     def __init__(self, path: str, plain: Mapping[str, Any]) -> None:
@@ -84,6 +90,7 @@ class Config:
         self.secrets = self._file("net.secrets", net.get("secrets"))
         self.trust = self._file("net.trust", net.get("trust"))
         self.reach = self._reach(net.get("allow", []))
+        self.quotas = tuple(self._quotas(plain.get("quota", [])))
         # The rest of it needs to know the capabilities; this much is told before one is asked for.
         self._known("ceiling", plain.get("ceiling", {}), _CEILING)
 
@@ -150,6 +157,16 @@ class Config:
                 raise self._wrong(f"{field}.{error.field}", error.value, error.allowed) from None
             found.append(one)
         return tuple(found)
+
+    def _quotas(self, plain: Any) -> Iterable[Quota]:
+        for index, item in enumerate(plain):
+            field = f"quota[{index}]"
+            self._typed(field, item, dict)
+            self._known(field, item, WRITTEN)
+            try:
+                yield quota_of(item, field)
+            except ConfigurationError as error:
+                raise self._wrong(error.field, error.value, error.allowed) from None
 
     def _limits(self, plain: Any) -> Limits:
         self._typed("ceiling.limits", plain, dict)

@@ -12,12 +12,13 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from fastness.audit import keys, schema, writers
-from fastness.audit.record import GENESIS, KILLED, SHORT, AuditRecord, Sealer, clean, number
+from fastness.audit.about import TEXTS, About, texts_of
+from fastness.audit.record import GENESIS, KILLED, AuditRecord, Sealer, clean, number
 from fastness.database import failed
 from fastness.errors import BackendError, FastnessError
 from fastness.runs import DenialCode
@@ -27,51 +28,10 @@ __all__ = ["About", "AuditLog", "AuditLogClosed"]
 _STEP = "writing the audit trail"
 #: Records of one commit.
 _TOGETHER = 256
-#: How many of a record's values say what it is about.
-_ABOUT = 6
 #: Outcomes that wait for the next commit because theirs failed.
 _LATE = 4096
 #: Codes that say that an adapter refused; what was cancelled in flight may have happened.
 _REFUSALS = frozenset(code.value for code in DenialCode) - {DenialCode.CANCELLED.value, DenialCode.REVOKED.value}
-
-
-class About(Protocol):
-    """What a record is about."""
-
-    @property
-    def run(self) -> str:
-        """The run's id."""
-        ...
-
-    @property
-    def plugin(self) -> str:
-        """The plugin's id."""
-        ...
-
-    @property
-    def owner(self) -> str:
-        """On whose behalf."""
-        ...
-
-    @property
-    def capability(self) -> str:
-        """The kind of capability."""
-        ...
-
-    @property
-    def operation(self) -> str:
-        """What is done."""
-        ...
-
-    @property
-    def target(self) -> str:
-        """What it is done to: no payload, credential or URL query."""
-        ...
-
-    @property
-    def leaves(self) -> bool:
-        """Whether it leaves this machine or spends money: then the intent is synced."""
-        ...
 
 
 class AuditLogClosed(BackendError):
@@ -128,33 +88,49 @@ class AuditLog:
 
     def intend(self, about: About) -> int:
         """Record what is about to happen; the record's number.  Committed on return, and synced where it ``leaves``."""
-        values = (*_about(about), "intent", "allowed", "", 0, 0, 0, 0)
+        values = (*texts_of(about), "intent", "allowed", "", 0, 0, 0, 0, 0)
         return int(self._append(_Draft(values, sync=about.leaves, opens=True))[0])
 
     def done(
-        self, number_of: int, about: About, *, code: str = "", micros: int = 0, bytes_in: int = 0, bytes_out: int = 0
+        self,
+        number_of: int,
+        about: About,
+        *,
+        code: str = "",
+        micros: int = 0,
+        bytes_in: int = 0,
+        bytes_out: int = 0,
+        cost: int = 0,
     ) -> None:
         """
         Record how what was announced by the record of this number has ended.
 
         Where that fails, BackendError is raised, and the outcome is kept and written before the next record.
         """
-        self._append(_outcome(number_of, about, code, micros, bytes_in, bytes_out))
+        self._append(_outcome(number_of, about, code, micros, bytes_in, bytes_out, cost))
 
     def intend_at_once(self, about: About) -> int | None:
         """As :meth:`intend` for what does not leave; None, and nothing recorded, where that would wait for others."""
-        draft = _Draft((*_about(about), "intent", "allowed", "", 0, 0, 0, 0), opens=True)
+        draft = _Draft((*texts_of(about), "intent", "allowed", "", 0, 0, 0, 0, 0), opens=True)
         return int(draft.row[0]) if self._append_at_once(draft) else None
 
     def done_at_once(
-        self, number_of: int, about: About, *, code: str = "", micros: int = 0, bytes_in: int = 0, bytes_out: int = 0
+        self,
+        number_of: int,
+        about: About,
+        *,
+        code: str = "",
+        micros: int = 0,
+        bytes_in: int = 0,
+        bytes_out: int = 0,
+        cost: int = 0,
     ) -> bool:
         """As :meth:`done`; False, and nothing recorded, where that would wait for others."""
-        return self._append_at_once(_outcome(number_of, about, code, micros, bytes_in, bytes_out))
+        return self._append_at_once(_outcome(number_of, about, code, micros, bytes_in, bytes_out, cost))
 
     def refused(self, about: About, *, code: str) -> None:
         """Record what was refused, and did not happen."""
-        self._append(_Draft((*_about(about), "intent", "refused", clean(code), 0, 0, 0, 0)))
+        self._append(_Draft((*texts_of(about), "intent", "refused", clean(code), 0, 0, 0, 0, 0)))
 
     # of the host itself
 
@@ -173,7 +149,7 @@ class AuditLog:
     ) -> AuditRecord:
         """Record what stands for itself: a grant, a revocation, an install, a tier that was changed, a violation."""
         texts = (run, plugin, owner, capability, op, target)
-        values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0)
+        values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0, 0)
         return schema.record_of(self._append(_Draft(values, sync=sync)))
 
     def close(self) -> None:
@@ -277,7 +253,7 @@ class AuditLog:
             return False
         if draft.closes:
             # Where the file was removed since, the record that this is the end of is gone with it.
-            if self._waiting.get(draft.closes) != draft.values[:_ABOUT]:
+            if self._waiting.get(draft.closes) != draft.values[:TEXTS]:
                 return False
         elif self._database.renewed():
             return False
@@ -291,7 +267,7 @@ class AuditLog:
             return False
         draft.row, self._head = row, (seq + 1, row[-1])
         if draft.opens:
-            self._waiting[seq + 1] = draft.values[:_ABOUT]
+            self._waiting[seq + 1] = draft.values[:TEXTS]
         elif draft.closes:
             del self._waiting[draft.closes]
         return True
@@ -307,7 +283,7 @@ class AuditLog:
             seq, previous = schema.head(connection) or (0, GENESIS)
             for draft in drafts:
                 if draft.closes:
-                    if draft.closes in closed or self._waiting.get(draft.closes) != draft.values[:_ABOUT]:
+                    if draft.closes in closed or self._waiting.get(draft.closes) != draft.values[:TEXTS]:
                         cause = f"record {draft.closes} is no intent that waits for its outcome"
                         draft.error = BackendError(_STEP, cause, "leave data/audit.db where it is while runs go on")
                         continue
@@ -316,7 +292,7 @@ class AuditLog:
                 draft.row = self._insert(connection, seq, previous, draft.values)
                 previous = draft.row[-1]
                 if draft.opens:
-                    opened[seq] = draft.values[:_ABOUT]
+                    opened[seq] = draft.values[:TEXTS]
         self._head = (seq, previous)
         self._waiting.update(opened)
         for number_of in closed:
@@ -377,19 +353,11 @@ class AuditLog:
         for intent in owed.fetchall():
             seq += 1
             # What it was about, from ``run`` to ``target``.
-            values = (*intent[2 : 2 + _ABOUT], "outcome", "allowed", KILLED, 0, 0, 0, intent[0])
+            values = (*intent[2 : 2 + TEXTS], "outcome", "allowed", KILLED, 0, 0, 0, 0, intent[0])
             previous = self._insert(connection, seq, previous, values)[-1]
 
 
-def _outcome(number_of: int, about: About, code: str, micros: int, bytes_in: int, bytes_out: int) -> _Draft:
+def _outcome(number_of: int, about: About, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int) -> _Draft:
     how = ("outcome", "refused" if code in _REFUSALS else "allowed", clean(code))
-    counts = (number(micros), number(bytes_in), number(bytes_out))
-    return _Draft((*_about(about), *how, *counts, number_of), closes=number_of)
-
-
-def _about(about: About) -> tuple[str, ...]:
-    texts = (about.run, about.plugin, about.owner, about.capability, about.operation, about.target)
-    for text in texts:
-        if len(text) > SHORT or not text.isascii():
-            return tuple(map(clean, texts))
-    return texts
+    counts = (number(micros), number(bytes_in), number(bytes_out), number(cost))
+    return _Draft((*texts_of(about), *how, *counts, number_of), closes=number_of)

@@ -37,7 +37,8 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     plugins also ``disabled``, ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
 
     ``target`` names what was acted on, never a payload, a credential or a URL's query.  ``micros`` is how long the
-    effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.
+    effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.  ``cost`` is what an effect cost,
+    in billionths of the operator's currency.
 
     ``writer`` is the process that wrote it, by a random name.
 
@@ -59,6 +60,7 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     micros: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    cost: int = 0
     intent: int = 0
     writer: str = ""
     prev_hash: str = GENESIS
@@ -66,6 +68,7 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 FIELDS: tuple[str, ...] = AuditRecord.__struct_fields__
+_COST = FIELDS.index("cost")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -84,8 +87,10 @@ class Sealer:
     def seal(self, row: tuple[Any, ...]) -> str:
         """The ``hash`` of a row without its last value, which is the hash."""
         # A list in JSON: no two rows have the same text, since all values are texts and numbers of fixed places.
+        # Of what cost nothing, as nothing did before there was this field, the list has one value less.
         inner = self._inner.copy()
-        inner.update(_encode(row))
+        free = len(row) > _COST and row[_COST] == 0
+        inner.update(_encode(row[:_COST] + row[_COST + 1 :] if free else row))
         outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.hexdigest()

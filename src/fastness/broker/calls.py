@@ -14,28 +14,33 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from fastness.broker import portal
-from fastness.broker.asked import TEXT_MAX, Asker, described
+from fastness.broker.announced import Announced, told_of
+from fastness.broker.asked import TEXT_MAX, Asker, Invalid, described
+from fastness.broker.counts import Counts
 from fastness.broker.failures import failure
 from fastness.broker.gate import Allowed, Gate, Refused
+from fastness.broker.leavings import Leavings
+from fastness.broker.lookout import Lookout
 from fastness.broker.outcomes import Outcomes
 from fastness.broker.refusals import Refusals
 from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
 from fastness.capability import CallContext, Later
-from fastness.errors import BackendError, Denied, GuestProtocolError
+from fastness.errors import BackendError, QuotaExceeded
 from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
 
+if TYPE_CHECKING:
+    import msgspec
+
+    from fastness.metering.meter import Meter
+
 #: Seconds that cancelled calls have to come to rest.
 _REST_S = 5.0
-#: Seconds between two looks at whether a grant stands, while something is in flight.
-_LOOK_S = 0.05
 
 
 class RunCalls:
@@ -50,6 +55,8 @@ class RunCalls:
 
     Calls are served in the broker's loop.  With ``here``, those whose adapter and trail wait for nobody are served on
     the thread that submits them, which must be one that may take a tenth of a millisecond for it.
+
+    ``meter`` counts what is used, and refuses calls that a quota does not leave.
     """
 
     def __init__(
@@ -66,18 +73,21 @@ class RunCalls:
         seconds: float = 60.0,
         limits: Limits | None = None,
         here: bool = False,
+        meter: Meter | None = None,
     ) -> None:
         self._gate = gate
         self._trail = trail
+        self._counts = Counts(gate, meter)
         self._outcomes = Outcomes(trail)
         self._quick = self._outcomes.quick
         #: Whether calls may be served where they are submitted; those that a thread serves just now.
         self._submits = here and self._quick is not None
         self._serving: set[int] = set()
         self._asker = Asker(run, plugin, owner, limits or Limits(), deadline, seconds)
+        self._leavings = Leavings(self._asker, trail, self._counts)
         self._left = calls
         self._value_bytes = value_bytes
-        self._timer: asyncio.TimerHandle | None = None
+        self._lookout = Lookout(gate, lambda: bool(self._tasks) and not self._closed, self._cut_short)
         self._lock = threading.Lock()
         self._answers: deque[Answer] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -139,6 +149,11 @@ class RunCalls:
             self._outcomes.settle(wait=False)
         return found
 
+    @property
+    def cost(self) -> int:
+        """What the calls cost that are over, in billionths of the operator's currency."""
+        return self._counts.cost
+
     def denials(self) -> tuple[tuple[Denial, ...], int]:
         """Refusals so far, and how many did not fit."""
         return self._refusals.rows()
@@ -152,7 +167,7 @@ class RunCalls:
         self._outcomes.settle(wait=True)
         with self._lock:
             # A run that called nothing has woken no loop.
-            idle = not (self._waiting or self._tasks or self._serving)
+            idle = not (self._waiting or self._tasks or self._serving or self._asker.opened)
         if not idle:
             portal.wait(self._rest(), _REST_S + 1)
         with self._lock:
@@ -164,6 +179,7 @@ class RunCalls:
         """What is in flight is cancelled; what was done by then is done, and its record says so.  Any thread."""
         self._why = why
         portal.soon(self._cancel_all)
+        portal.soon(self._leavings.end_soon)
 
     @property
     def in_flight(self) -> tuple[int, ...]:
@@ -181,13 +197,16 @@ class RunCalls:
             return False
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
-        except (GuestProtocolError, msgspec.ValidationError):
+        except Invalid:
             return False
         context = self._asker.context(decided)
         if self._outcomes:
             self._outcomes.settle(wait=False)
+        if not self._counts.take():
+            return False
         number = self._quick.intend_at_once(intent)
         if number is None:
+            self._counts.give_back()
             return False
         self._do_here(id, number, intent, decided, given, context)
         return True
@@ -210,9 +229,8 @@ class RunCalls:
             code, message, noted = failure(error)
             if noted is not None:
                 self._refusals.note(intent, noted)
-        micros = (time.monotonic_ns() - began) // 1000
-        bytes_in, bytes_out = context.bytes_in, context.bytes_out
-        self._outcomes.owe(number, intent, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
+        self._counts.over(intent.capability, code, context)
+        self._outcomes.owe(number, intent, **told_of(code, (time.monotonic_ns() - began) // 1000, context))
         with self._lock:
             self._waiting.discard(id)
             closed = self._closed
@@ -231,6 +249,7 @@ class RunCalls:
                 self._start(id, self._do(id, number, *of))
                 return
             self._dropped.discard(id)
+        self._counts.over(of[0].capability, self._why.value)
         self._outcomes.record(number, of[0], {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
 
     def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
@@ -258,21 +277,12 @@ class RunCalls:
     def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[id] = task
-        if self._timer is None and self._gate.may_end:
-            self._timer = task.get_loop().call_later(_LOOK_S, self._look)
+        self._lookout.begin(task.get_loop())
         task.add_done_callback(lambda _: self._rested(id))
 
-    def _look(self) -> None:
-        """The gate judges calls that begin; this ends those that had begun when their grant did."""
-        with self._lock:
-            self._timer = None
-            if self._closed or not self._tasks:
-                return
-            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
-        ended = self._gate.ended()
-        if ended is not None:
-            self._why = ended
-            self._cancel_all()
+    def _cut_short(self, why: DenialCode) -> None:
+        self._why = why
+        self._cancel_all()
 
     def _rested(self, id: int) -> None:
         with self._lock:
@@ -308,19 +318,27 @@ class RunCalls:
         # What another thread serves just now takes no longer than this.
         while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
             await asyncio.sleep(0.001)
+        await self._leavings.end()
 
     async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
-        decided = self._gate.decide(capability, operation)
         intent = self._asker.intent(capability, operation)
+        try:
+            self._counts.admit(capability)
+        except QuotaExceeded as error:
+            self._refusals.note(intent, DenialCode.QUOTA)
+            self._tell(id, intent, DenialCode.QUOTA.value, str(error))
+            return
+        except BackendError:
+            self._answer(Answer(id, code="failed", message="the call could not be counted, so nothing was done"))
+            return
+        decided = self._gate.decide(capability, operation)
         if isinstance(decided, Refused):
-            self._refuse(id, intent, decided.code, "")
+            self._refusals.note(intent, decided.code)
+            self._fail(id, intent, decided.code.value, "")
             return
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
-        except GuestProtocolError as error:
-            self._fail(id, intent, "invalid", f"the arguments cannot be read: {error}")
-            return
-        except msgspec.ValidationError as error:
+        except Invalid as error:
             self._fail(id, intent, "invalid", str(error))
             return
         context = self._asker.context(decided)
@@ -328,6 +346,7 @@ class RunCalls:
             number = self._trail.intend(intent)
         except BackendError:
             # What cannot be recorded does not happen.
+            self._counts.over(capability, "failed")
             self._answer(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
             return
         await self._do(id, number, intent, decided.adapter, given, context)
@@ -338,18 +357,8 @@ class RunCalls:
         began = time.monotonic_ns()
         code, message, value = "", "", b""
         cancelled = False
-        announced = [(number, intent)]
-
-        def before(target: str) -> None:
-            # Where it leads on, it is judged and announced as a call of its own.
-            decided = self._gate.decide(intent.capability, intent.operation)
-            if isinstance(decided, Refused):
-                raise Denied(decided.code, target)
-            further = msgspec.structs.replace(intent, target=target[:TEXT_MAX])
-            announced.append((self._trail.intend(further), further))
-            self._gate.stand(target)
-
-        context.before = before
+        announced = Announced(self._gate, self._trail, intent, number)
+        context.before, context.note = announced.before, announced.note
         try:
             self._gate.stand(intent.target)
             async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
@@ -363,26 +372,20 @@ class RunCalls:
             code, message, noted = failure(error)
             if noted is not None:
                 self._refusals.note(intent, noted)
-        micros = (time.monotonic_ns() - began) // 1000
-        bytes_in, bytes_out = context.bytes_in, context.bytes_out
-        for one, what in announced:
-            try:
-                self._trail.done(one, what, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
-            except BackendError:
-                code, message, value = "failed", "how the call ended could not be recorded", b""
-            # What went to and fro is counted once.
-            bytes_in = bytes_out = 0
+        self._counts.over(intent.capability, code, context)
+        if not announced.done(told_of(code, (time.monotonic_ns() - began) // 1000, context)):
+            code, message, value = "failed", "how the call ended could not be recorded", b""
         if cancelled and self._why is DenialCode.CANCELLED:
             return
         if cancelled:
             self._refusals.note(intent, self._why)
         self._answer(Answer(id, value, code, message[:TEXT_MAX]))
 
-    def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
-        self._refusals.note(intent, code)
-        self._fail(id, intent, code.value, message)
-
     def _fail(self, id: int, intent: Intent, code: str, message: str) -> None:
+        self._counts.over(intent.capability, code)
+        self._tell(id, intent, code, message)
+
+    def _tell(self, id: int, intent: Intent, code: str, message: str) -> None:
         try:
             self._trail.refused(intent, code=code)
         except BackendError:

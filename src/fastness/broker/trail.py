@@ -39,8 +39,14 @@ class Trail(Protocol):
         """
         ...
 
-    def done(self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int) -> None:
-        """Record how what record ``number`` announced has ended; ``code`` is empty where it went well."""
+    def done(
+        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+    ) -> None:
+        """
+        Record how what record ``number`` announced has ended; ``code`` is empty where it went well.
+
+        ``cost`` is told where there is one.
+        """
         ...
 
     def refused(self, intent: Intent, *, code: str) -> None:
@@ -56,7 +62,7 @@ class QuickTrail(Trail, Protocol):
         ...
 
     def done_at_once(
-        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int
+        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
     ) -> bool:
         """As ``done``; False, and nothing recorded, where that would wait for others."""
         ...

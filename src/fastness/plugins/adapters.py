@@ -20,6 +20,7 @@ from fastness.capability import Adapter, CallContext, Spec
 from fastness.config import Config
 from fastness.errors import ConfigurationError
 from fastness.manifest import Manifest
+from fastness.metering.ledger import Ledger
 from fastness.plugins.boxes import Boxes
 
 __all__ = ["Adapters", "owner_word"]
@@ -42,10 +43,12 @@ class Adapters(Mapping[str, Adapter]):
     def __init__(
         self,
         config: Config,
+        ledger: Ledger,
         given: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self._config = config
+        self._ledger = ledger
         self._given = dict(given or {})
         for kind, adapter in self._given.items():
             spec = getattr(adapter, "spec", None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -20,13 +19,13 @@ import msgspec
 
 from fastness.backends import registry
 from fastness.backends.base import Backend
-from fastness.broker.calls import RunCalls
 from fastness.capability import Adapter, Scope, Spec
 from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
 from fastness.plugins import running
 from fastness.plugins.acting import act
 from fastness.plugins.adapters import owner_word
+from fastness.plugins.begun import Begun, Invocation
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.shown import InFlight, Revocation, Shown
@@ -34,7 +33,7 @@ from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
 from fastness.runner.runner import Runner
-from fastness.runs import OutcomeKind, RunRequest, RunResult
+from fastness.runs import OutcomeKind, RunResult
 from fastness.tier import Tier
 from fastness.waiting import LoopWaiting, Waiting
 
@@ -45,50 +44,6 @@ _POOL_MAX = 256
 #: Seconds that calls in flight have to come to rest when their grant is revoked, before they are listed.
 _REST_S = 1.0
 _STEP_S = 0.01
-
-
-class _Invocation:
-    """One invocation, from the moment that it may begin to its end."""
-
-    __slots__ = ("calls", "policy", "request", "run")
-
-    def __init__(self, run: str, request: RunRequest, policy: Policy, calls: RunCalls) -> None:
-        self.run = run
-        self.request = request
-        self.policy = policy
-        self.calls = calls
-
-
-class _Begun:
-    """
-    Where a thread leaves the invocation that it has begun for whoever waits for it.
-
-    A task that is cancelled does not wait for the thread: what that begins afterwards has nobody, and is ended at once.
-    """
-
-    def __init__(self, end: Callable[[str, str], None]) -> None:
-        self._end = end
-        self._lock = threading.Lock()
-        self._one: _Invocation | None = None
-        self._over = False
-
-    def put(self, one: _Invocation) -> None:
-        """From the thread."""
-        with self._lock:
-            self._one, over = one, self._over
-        if over:
-            self._end(one.run, "cancelled")
-
-    def get(self) -> _Invocation:
-        """What was begun."""
-        assert self._one is not None
-        return self._one
-
-    def end(self, how: str) -> Callable[[], None] | None:
-        """Nobody waits for it any more; what is to be called for one that was begun and ended so."""
-        with self._lock:
-            one, self._over = self._one, True
-        return None if one is None else partial(self._end, one.run, how)
 
 
 class AsyncPluginHost:
@@ -259,16 +214,17 @@ class AsyncPluginHost:
         not those that were installed.  Then nothing ran.  What the plugin did is in the result.
         """
 
-        def end(run: str, how: str) -> None:
-            self._core.end(run)
-            self._core.events.ended(plugin, owner, method, run, how)
+        def end(one: Invocation, how: str) -> None:
+            self._core.end(one.run, one.cpu_s)
+            self._core.events.ended(plugin, owner, method, one.run, how)
 
-        begun = _Begun(end)
+        begun = Begun(end)
         try:
             begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
             await self._waiting.call(lambda: begun.put(begin()))
             one = begun.get()
             result = await self._runner.run(one.request, one.calls, run_id=one.run)
+            one.cpu_s = result.usage.cpu_s
             how = result.outcome.kind.value
         except BaseException as error:
             how = "failed" if isinstance(error, Exception) else "cancelled"
@@ -281,7 +237,8 @@ class AsyncPluginHost:
                     await self._waiting.call(over)
         if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
             await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
-        made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest)
+        usage = msgspec.structs.replace(result.usage, cost=one.calls.cost)
+        made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest, usage=usage)
         return made
 
     def _begin(
@@ -292,7 +249,7 @@ class AsyncPluginHost:
         owner: str,
         timeout: float | None,
         on_event: OnEvent | None,
-    ) -> _Invocation:
+    ) -> Invocation:
         core = self._core
         standing, policy = core.may(plugin, owner, str(method))
         known, manifest = standing.known, standing.manifest
@@ -306,11 +263,14 @@ class AsyncPluginHost:
             limits=running.check_timeout(policy.limits, timeout),
             on_event=on_event,
         )
+        meter, limits = core.metered(policy, request.limits, method)
+        request = msgspec.structs.replace(request, limits=limits)
         run = os.urandom(8).hex()
-        core.events.invoked(known.id, owner, method, run)
         try:
-            return _Invocation(run, request, policy, core.begin(standing, policy, run))
+            core.events.invoked(known.id, owner, method, run)
+            return Invocation(run, request, policy, core.begin(standing, policy, run, meter))
         except BaseException:
+            meter.end(0.0)
             core.events.ended(known.id, owner, method, run, "failed")
             raise
 
@@ -360,11 +320,13 @@ class AsyncPluginHost:
         def work() -> Any:
             standing, policy = self._may_data(plugin, owner, operation)
             run = os.urandom(8).hex()
-            calls = self._core.begin(standing, policy, run)
+            given = running.check_arguments(args)
+            meter, _ = self._core.metered(policy, msgspec.structs.replace(policy.limits, cpu_s=0.001), operation)
+            calls = self._core.begin(standing, policy, run, meter)
             try:
-                return act(calls, operation, running.check_arguments(args), policy.limits.wall_s)
+                return act(calls, operation, given, policy.limits.wall_s)
             finally:
-                self._core.end(run)
+                self._core.end(run, 0.0)
 
         return await self._waiting.call(work)
 
