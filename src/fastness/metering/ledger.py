@@ -155,7 +155,7 @@ class Ledger:
                         left = most - _sum(connection, rule, name, plugin, owner, day)
                         floor = getattr(least, name)
                         if left < floor or left <= 0:
-                            raise QuotaExceeded(f"{rule.words(name)} may be used by {rule.whose}; too little is left")
+                            raise QuotaExceeded(f"no more than {rule.words(name)} may be used, and too little is left")
                         amounts[name] = min(amounts[name], max(left // share, floor, 1))
                 values = (owner, plugin, day, kind, self._clock(), *(amounts[name] for name in MEASURES))
                 found = connection.execute(f"INSERT INTO held VALUES (NULL, {', '.join('?' * len(values))})", values)  # noqa: S608  # marks

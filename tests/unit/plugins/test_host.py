@@ -670,8 +670,8 @@ def test_a_task_that_is_cancelled_leaves_nothing_begun(base: Path, monkeypatch: 
                 assert held.wait(20)
                 return made
 
-            def noted(run: str) -> None:
-                end(run)
+            def noted(run: str, cpu_s: float | None = None) -> None:
+                end(run, cpu_s)
                 ended.set()
 
             monkeypatch.setattr(core, "begin", slow)
