@@ -36,7 +36,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -48,6 +48,9 @@ from fastness.limits import RANGES, SIZES, Limits, parse_size
 from fastness.metering.quotas import WRITTEN, Quota, quota_of
 from fastness.tier import Tier
 from fastness.wildcard import pattern_problem
+
+if TYPE_CHECKING:
+    from fastness.capabilities._llm_settings import Settings
 
 __all__ = ["NAME", "Config", "load"]
 
@@ -73,7 +76,10 @@ class Config:
 
     ``tier`` is a tier's name, ``auto``, or empty.  ``fs_root`` is the folder of ``fs``, or None for one of each plugin
     and owner.  ``secrets`` is the file of credentials for ``net``, ``trust`` one of certificates in PEM, ``reach`` what
-    it may reach though it is not public.  ``quotas`` are what plugins may use up for owners.
+    it may reach though it is not public.
+
+    ``llm`` says which models are asked and what they cost, or is None.  ``quotas`` are what plugins may use up for
+    owners.
     """
 
     def __init__(self, path: str, plain: Mapping[str, Any]) -> None:
@@ -90,6 +96,7 @@ class Config:
         self.secrets = self._file("net.secrets", net.get("secrets"))
         self.trust = self._file("net.trust", net.get("trust"))
         self.reach = self._reach(net.get("allow", []))
+        self.llm = self._llm(plain["llm"]) if "llm" in plain else None
         self.quotas = tuple(self._quotas(plain.get("quota", [])))
         # The rest of it needs to know the capabilities; this much is told before one is asked for.
         self._known("ceiling", plain.get("ceiling", {}), _CEILING)
@@ -157,6 +164,14 @@ class Config:
                 raise self._wrong(f"{field}.{error.field}", error.value, error.allowed) from None
             found.append(one)
         return tuple(found)
+
+    def _llm(self, plain: Mapping[str, Any]) -> Settings:
+        from fastness.capabilities._llm_settings import settings_of
+
+        try:
+            return settings_of(plain)
+        except ConfigurationError as error:
+            raise self._wrong(error.field, error.value, error.allowed) from None
 
     def _quotas(self, plain: Any) -> Iterable[Quota]:
         for index, item in enumerate(plain):

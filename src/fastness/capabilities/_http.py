@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from ipaddress import ip_address
@@ -31,7 +31,7 @@ from fastness.errors import AdapterError, Denied, QuotaExceeded
 from fastness.limits import KIB
 from fastness.runs import DenialCode
 
-__all__ = ["Answer", "Begun", "Client", "resolve", "told"]
+__all__ = ["Answer", "Begun", "Client", "NotSent", "resolve", "told"]
 
 #: Bytes of an answer before its body: status line, fields, and answers that announce another (RFC 9110, 15.2).
 _HEAD_BYTES = 64 * KIB
@@ -46,6 +46,10 @@ _TURN = 64
 #: Addresses of one name that are tried.
 _ATTEMPTS = 4
 _WITHOUT_BODY = frozenset((204, 205, 304))
+
+
+class NotSent(AdapterError):
+    """No connection came about, so nothing of the request was sent."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -180,7 +184,7 @@ class Begun:
         if response.status == 101 or response.extensions.get("http_version") not in (b"HTTP/1.0", b"HTTP/1.1"):
             raise AdapterError("the answer wants another protocol")
 
-    async def pieces(self, most: int) -> AsyncIterator[bytes]:
+    async def pieces(self, most: int) -> AsyncGenerator[bytes, None]:
         """
         The body as it comes, still encoded, in at most ``most`` pieces and one more for each KiB.
 
@@ -344,12 +348,12 @@ def _translated() -> Iterator[None]:
         while cause is not None and not isinstance(cause, ssl.SSLError):
             cause = cause.__cause__
         if isinstance(cause, ssl.SSLCertVerificationError):
-            raise AdapterError("the certificate is not one of this host, or nobody vouches for it") from None
-        raise AdapterError("no secure connection came about" if cause else "no connection came about") from None
+            raise NotSent("the certificate is not one of this host, or nobody vouches for it") from None
+        raise NotSent("no secure connection came about" if cause else "no connection came about") from None
     except httpcore2.ProtocolError:
         raise AdapterError("the answer is no proper HTTP") from None
     except httpcore2.TimeoutException:
-        raise AdapterError("no connection came about in time") from None
+        raise NotSent("no connection came about in time") from None
     except (httpcore2.NetworkError, OSError):
         raise AdapterError("the connection broke") from None
 

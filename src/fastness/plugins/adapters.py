@@ -49,6 +49,8 @@ class Adapters(Mapping[str, Adapter]):
     ) -> None:
         self._config = config
         self._ledger = ledger
+        #: Kinds that nobody here does the work of, as this machine's operator has not said how.
+        self._absent = frozenset(() if config.llm is not None or "llm" in (given or {}) else ("llm",))
         self._given = dict(given or {})
         for kind, adapter in self._given.items():
             spec = getattr(adapter, "spec", None)
@@ -66,7 +68,15 @@ class Adapters(Mapping[str, Adapter]):
     def __getitem__(self, kind: str) -> Adapter:
         found = self._given.get(kind) or self._made.get(kind)
         if found is None:
-            make = {"fs": self._fs, "net": self._net, "process": self._process, "storage": self._storage}[kind]
+            if kind in self._absent:
+                raise KeyError(kind)
+            make = {
+                "fs": self._fs,
+                "llm": self._llm,
+                "net": self._net,
+                "process": self._process,
+                "storage": self._storage,
+            }[kind]
             with self._lock:
                 found = self._made.get(kind)
                 if found is None:
@@ -74,10 +84,10 @@ class Adapters(Mapping[str, Adapter]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        yield from {*registry.BUILT_IN, *self._given}
+        yield from {*registry.BUILT_IN, *self._given} - self._absent
 
     def __len__(self) -> int:
-        return len({*registry.BUILT_IN, *self._given})
+        return len({*registry.BUILT_IN, *self._given} - self._absent)
 
     def lacking(self, manifest: Manifest) -> frozenset[str]:
         """Kinds that a plugin asks for and that nobody here does the work of, or not of all that it names."""
@@ -89,8 +99,8 @@ class Adapters(Mapping[str, Adapter]):
         return frozenset(found)
 
     def kinds(self) -> tuple[str, ...]:
-        """Every kind that somebody does the work of."""
-        return tuple(sorted(self))
+        """Every kind that there is, whether or not somebody does the work of it just now."""
+        return tuple(sorted({*registry.BUILT_IN, *self._given}))
 
     # built-in ones
 
@@ -98,6 +108,14 @@ class Adapters(Mapping[str, Adapter]):
         from fastness.capabilities.fs import Fs
 
         return Fs(self._config.fs_root or self._folder)
+
+    def _llm(self) -> Adapter:
+        from fastness.capabilities.llm import Llm
+
+        assert self._config.llm is not None
+        key = self._config.llm.key or home.place("config", "llm.key")
+        there = self._config.llm.key is not None or os.path.lexists(key)
+        return Llm(self._config.llm, self._ledger, key=key if there else None)
 
     def _net(self) -> Adapter:
         from fastness.capabilities.net import AddressGuard, Allowance, Net, SecretFile
