@@ -23,6 +23,7 @@ GROUP = "fastness.capabilities"
 BUILT_IN: dict[str, str] = {
     "fs": "fastness.capabilities.fs",
     "llm": "fastness.capabilities.llm",
+    "memory": "fastness.capabilities.memory",
     "net": "fastness.capabilities.net",
     "process": "fastness.capabilities.process",
     "storage": "fastness.capabilities.storage",

@@ -26,6 +26,8 @@ from fastness.plugins.boxes import Boxes
 __all__ = ["Adapters", "owner_word"]
 
 _CLOSE_S = 10.0
+#: Where built-in adapters keep things for plugins.
+_KEEPING = {"memory": "memory", "storage": "storage.db"}
 
 
 def owner_word(owner: str) -> str:
@@ -73,6 +75,7 @@ class Adapters(Mapping[str, Adapter]):
             make = {
                 "fs": self._fs,
                 "llm": self._llm,
+                "memory": self._memory,
                 "net": self._net,
                 "process": self._process,
                 "storage": self._storage,
@@ -117,6 +120,11 @@ class Adapters(Mapping[str, Adapter]):
         there = self._config.llm.key is not None or os.path.lexists(key)
         return Llm(self._config.llm, self._ledger, key=key if there else None)
 
+    def _memory(self) -> Adapter:
+        from fastness.capabilities.memory import Memory
+
+        return Memory(home.folder("data", "memory"))
+
     def _net(self) -> Adapter:
         from fastness.capabilities.net import AddressGuard, Allowance, Net, SecretFile
 
@@ -157,8 +165,9 @@ class Adapters(Mapping[str, Adapter]):
         An adapter that keeps something has a coroutine ``forget(plugin)``; one of the caller's may have.
         """
         keeping = dict(self._given)
-        if "storage" not in keeping and os.path.lexists(home.place("data", "storage.db")):
-            keeping["storage"] = self["storage"]
+        for kind, name in _KEEPING.items():
+            if kind not in keeping and os.path.lexists(home.place("data", name)):
+                keeping[kind] = self[kind]
         for adapter in keeping.values():
             forget = getattr(adapter, "forget", None)
             if forget is not None:
