@@ -105,6 +105,23 @@ class Adapters(Mapping[str, Adapter]):
         """Every kind that there is, whether or not somebody does the work of it just now."""
         return tuple(sorted({*registry.BUILT_IN, *self._given}))
 
+    @property
+    def currency(self) -> str:
+        """What prices are in."""
+        return "" if self._config.llm is None else self._config.llm.currency
+
+    def remembers(self) -> Any:
+        """
+        The adapter of ``memory``, which knows how to export and erase what it keeps for an owner.
+
+        Raises ConfigurationError where it is the caller's own and does not.
+        """
+        found = self["memory"]
+        for name in ("export", "erase"):
+            if not callable(getattr(found, name, None)):
+                raise ConfigurationError("adapters['memory']", type(found).__name__, f"one with a method {name}")
+        return found
+
     # built-in ones
 
     def _fs(self) -> Adapter:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastness import policy
 from fastness.errors import BackendError, CapabilityError, PolicyError
-from fastness.grant import Grant, kind_of
+from fastness.grant import Grant, check_owner, kind_of
 from fastness.manifest import Manifest
 from fastness.plugins import installed, package, rows
 from fastness.plugins.core import Core, check_source
@@ -130,6 +130,21 @@ class Decisions:
             fix = "a plugin of this id that is installed later does not get it: it is tried again before"
             raise BackendError(f"deleting what {plugin} kept", error, fix) from error
         return gone
+
+    def export_memory(self, owner: str, plugin: str | None) -> list[dict[str, Any]]:
+        """What is remembered for an owner."""
+        check_owner(owner)
+        adapter = self._core.adapters.remembers()
+        with self._core.events.before("export", plugin or "", owner=owner, target="memory"):
+            return list(adapter.export(owner, plugin))
+
+    def erase_memory(self, owner: str, plugin: str | None) -> int:
+        """Forget it."""
+        check_owner(owner)
+        count = int(self._core.adapters.remembers().erase(owner, plugin))
+        if count:
+            self._core.events.after("erase", plugin or "", owner=owner, target=f"memory: {count}")
+        return count
 
     def _prune(self) -> None:
         installed.prune(lambda: {one.digest for one in self._core.store.plugins()})
