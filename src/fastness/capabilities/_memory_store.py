@@ -18,7 +18,7 @@ from fastness.errors import Denied, QuotaExceeded
 from fastness.limits import in_words
 from fastness.runs import DenialCode
 
-__all__ = ["NOTE_OVERHEAD", "Store", "size_of"]
+__all__ = ["INDEX", "NOTE_OVERHEAD", "Store", "size_of"]
 
 #: Bytes that each note counts for beside its text and tags: about what its row and its place in the index take.
 NOTE_OVERHEAD = 256
@@ -38,7 +38,7 @@ CREATE VIRTUAL TABLE words USING fts5(
     text, tags, content='notes', content_rowid='id', tokenize='unicode61 remove_diacritics 2'
 )"""
 _STEPS = ((_NOTES, "CREATE INDEX notes_plugin ON notes (plugin)", _USED, _WORDS),)
-_INDEX = "INSERT INTO words (rowid, text, tags) VALUES (?, ?, ?)"
+INDEX = "INSERT INTO words (rowid, text, tags) VALUES (?, ?, ?)"
 _UNINDEX = "INSERT INTO words (words, rowid, text, tags) VALUES ('delete', ?, ?, ?)"
 
 Halt = Callable[[], object]
@@ -70,7 +70,7 @@ class Store:
             row = (plugin, text, coded, now, now, size)
             made = connection.execute("INSERT INTO notes VALUES (NULL, ?, ?, ?, ?, ?, ?)", row)
             number = int(made.lastrowid or 0)
-            connection.execute(_INDEX, (number, text, coded))
+            connection.execute(INDEX, (number, text, coded))
             halt()
         return number
 
@@ -99,7 +99,7 @@ class Store:
                 "UPDATE notes SET text = ?, tags = ?, changed = ?, size = ? WHERE id = ?",
                 (new_text, coded, time.time(), size, number),
             )
-            connection.execute(_INDEX, (number, new_text, coded))
+            connection.execute(INDEX, (number, new_text, coded))
             halt()
         return True
 
