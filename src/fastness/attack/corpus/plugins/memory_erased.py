@@ -5,11 +5,12 @@ Goes on reading its notes while their owner erases them.
 from __future__ import annotations
 
 import contextlib
-import time
+from pathlib import Path
 
 from fastness.attack import brokering, hosting, models
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
+from fastness.audit import reading
 from fastness.waiting import drive
 
 WANTS = '[[capabilities]]\nkind = "memory"\nnotes = 1000\nquota = 1048576\nreason = "To remember."\n'
@@ -46,22 +47,25 @@ def attack(arena: Arena) -> Effect:
         home.invoke(method="note", word=arena.token)
         folder = home.data / "memory"
         brokering.sure(_there(folder, arena.token), "nothing was noted")
-        call = hosting.Meanwhile(lambda: home.invoke(seconds=1.5))
-        time.sleep(0.5)
+        call = hosting.Meanwhile(lambda: home.invoke(seconds=2.0))
+        hosting.until(lambda: _has_read(home))
         drive(home.host.erase_memory(hosting.OWNER))
         result = call.over()
         drive(home.host.erase_memory(hosting.OWNER))
         left = _there(folder, arena.token)
         found = result.value if result is not None else None
     seen = f"it found {found}; its words are {'still there' if left else 'gone'}"
-    return Effect(left or not isinstance(found, list) or found[1] != 0, seen, result)
+    whole = isinstance(found, list) and found[0] > 0 and found[1] == 0
+    return Effect(left or not whole, seen, result)
 
 
-def _there(folder: object, word: str) -> bool:
-    from pathlib import Path
+def _has_read(home: hosting.Home) -> bool:
+    return any(row.op == "get" and row.phase == "outcome" for row in reading.records(str(home.data / "audit.db")))
 
+
+def _there(folder: Path, word: str) -> bool:
     found = False
-    for path in Path(str(folder)).rglob("*"):
+    for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
             found = found or (path.is_file() and word.encode() in path.read_bytes())
     return found
