@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from fastness.metering.meter import Meter
 
-#: Seconds that cancelled calls have to come to rest.
-_REST_S = 5.0
+#: Seconds that cancelled calls have to come to rest, and that this and the end of what they left open takes.
+_REST_S, _CLOSE_S = 5.0, 9.0
 
 
 class RunCalls:
@@ -169,7 +169,7 @@ class RunCalls:
             # A run that called nothing has woken no loop.
             idle = not (self._waiting or self._tasks or self._serving or self._asker.opened)
         if not idle:
-            portal.wait(self._rest(), _REST_S + 1)
+            portal.wait(self._rest(), _CLOSE_S)
         with self._lock:
             os.close(self._bell)
 
@@ -386,10 +386,8 @@ class RunCalls:
         self._tell(id, intent, code, message)
 
     def _tell(self, id: int, intent: Intent, code: str, message: str) -> None:
-        try:
+        with contextlib.suppress(BackendError):  # nothing has happened that would go unrecorded
             self._trail.refused(intent, code=code)
-        except BackendError:
-            pass  # nothing has happened that would go unrecorded
         self._answer(Answer(id, code=code, message=message[:TEXT_MAX]))
 
     def _answer(self, answer: Answer) -> None:

@@ -11,6 +11,7 @@ import time
 from fastness.broker.asked import Asker
 from fastness.broker.counts import Counts
 from fastness.broker.trail import Trail
+from fastness.capability import Opened
 from fastness.errors import BackendError
 
 __all__ = ["Leavings"]
@@ -37,19 +38,20 @@ class Leavings:
 
     async def end(self) -> None:
         """End all of it."""
-        opened = self._asker.opened
-        while opened:
-            _, one = opened.popitem()
-            began = time.monotonic_ns()
-            intent = self._asker.intent(one.capability, _OPERATION, one.target)
-            number = None
-            # It is ended whether or not that can be recorded: it takes something away.
-            with contextlib.suppress(BackendError):
-                number = self._trail.intend(intent)
-            cost = await one.end()
-            self._counts.spent(cost)
-            if number is None:
-                continue
+        opened = list(self._asker.opened.values())
+        self._asker.opened.clear()
+        await asyncio.gather(*map(self._end, opened))
+
+    async def _end(self, one: Opened) -> None:
+        began = time.monotonic_ns()
+        intent = self._asker.intent(one.capability, _OPERATION, one.target)
+        number = None
+        # It is ended whether or not that can be recorded: it takes something away.
+        with contextlib.suppress(BackendError):
+            number = self._trail.intend(intent)
+        cost = await one.end()
+        self._counts.spent(cost)
+        if number is not None:
             micros = (time.monotonic_ns() - began) // 1000
             with contextlib.suppress(BackendError):  # the trail keeps it, and writes it before its next record
                 self._trail.done(number, intent, code="", micros=micros, bytes_in=0, bytes_out=0, cost=cost)

@@ -68,8 +68,6 @@ class Asking:
 
     async def open(self, question: Question, charge: Charge, context: CallContext) -> Stream:
         """An answer that is read as it comes.  Raises Denied, AdapterError."""
-        from fastness.capabilities._llm_stream import Stream
-
         begun: Begun | None = None
         try:
             with _Sending(charge) as sent:
@@ -78,6 +76,8 @@ class Asking:
                 sent.append(True)
                 begun = await client.begin("POST", self._at, headers, question.body, addresses, _own_context())
                 self._check(begun.answer.status, charge, question.tier)
+            from fastness.capabilities._llm_stream import Stream
+
             return Stream(begun, charge, question, self)
         except BaseException:
             if begun is not None:
@@ -133,14 +133,17 @@ class Asking:
         if self._file is None:
             return {}
         try:
-            data = self._file.read()
+            data, mark = self._file.read(), self._file.mark
             if data is not None:
-                self._secret = self._parsed(data)
                 import anyio.to_thread
 
+                secret = self._parsed(data)
+                # Also the one before: answers to questions that were sent with it are under way.
+                both = (secret,) if self._secret is None else (secret, self._secret)
                 # Patterns are made where that keeps no other call waiting.
-                self._redactor = await anyio.to_thread.run_sync(Redactor, (self._secret,))
-                self._file.kept()
+                redactor = await anyio.to_thread.run_sync(Redactor, both)
+                self._secret, self._redactor = secret, redactor
+                self._file.kept(mark)
         except ConfigurationError:
             raise AdapterError("the host's credential cannot be read; its operator finds out why") from None
         if self._secret is None:

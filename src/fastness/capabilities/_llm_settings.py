@@ -19,12 +19,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any, Literal
 
 import msgspec
 
 from fastness.capabilities import _urls
-from fastness.capabilities._addresses import AddressGuard, Allowance
+from fastness.capabilities._addresses import AddressGuard, Allowance, why_not_public
 from fastness.errors import ConfigurationError
 from fastness.metering.money import nanos
 
@@ -118,13 +119,14 @@ def _check(made: Settings, field: str) -> None:
         raise ConfigurationError(f"{field}.url", made.url, f"a URL ({error})") from None
     if "?" in made.url:
         raise ConfigurationError(f"{field}.url", made.url, "a URL without a query")
-    if at.scheme != "https" and made.address is None:
-        allowed = "https; http only where address names the one address, of this machine or network, that it goes to"
-        raise ConfigurationError(f"{field}.url", made.url, allowed)
     try:
         made.guard()
     except ConfigurationError as error:
         raise ConfigurationError(f"{field}.{error.field}", error.value, error.allowed) from None
+    if at.scheme != "https" and (made.address is None or not why_not_public(ip_address(made.address))):
+        # Everybody in between would read the credential, and all that plugins ask.
+        allowed = "https; http only where address names an address of this machine or network"
+        raise ConfigurationError(f"{field}.url", made.url, allowed)
 
 
 def _priced(plain: Any, field: str) -> Priced:

@@ -22,6 +22,8 @@ class PrivateFile:
         self._field = field
         self._longest = longest
         self._seen: tuple[int, ...] = ()
+        #: What tells the file that was read last from what it is later.
+        self.mark: tuple[int, ...] = ()
 
     def read(self) -> bytes | None:
         """
@@ -35,12 +37,12 @@ class PrivateFile:
             raise self.wrong(f"a file that can be read ({error.strerror})") from None
         try:
             status = os.fstat(handle)
-            self._now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            self.mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if not stat.S_ISREG(status.st_mode) or status.st_uid not in (os.geteuid(), 0):
                 raise self.wrong("a regular file of this user's or of root's")
             if status.st_mode & 0o077:
                 raise self.wrong("a file that nobody else can read or write: chmod 600")
-            if self._now == self._seen:
+            if self.mark == self._seen:
                 return None
             with os.fdopen(os.dup(handle), "rb") as file:
                 data = file.read(self._longest + 1)
@@ -50,9 +52,9 @@ class PrivateFile:
             raise self.wrong(f"at most {self._longest} bytes")
         return data
 
-    def kept(self) -> None:
-        """What was read last is known, and need not be read again as long as the file is as it was."""
-        self._seen = self._now
+    def kept(self, mark: tuple[int, ...]) -> None:
+        """What was read when the file had this ``mark`` is known, and is not read again as long as it has that."""
+        self._seen = mark
 
     def wrong(self, allowed: str) -> ConfigurationError:
         """That the file is not what it should be."""

@@ -54,7 +54,7 @@ class SecretFile:
         data = self._file.read()
         if data is not None:
             self._known = self._parsed(data)
-            self._file.kept()
+            self._file.kept(self._file.mark)
 
     def _parsed(self, data: bytes) -> dict[tuple[str, str], Secret]:
         import tomllib

@@ -213,7 +213,8 @@ class AsyncPluginHost:
         ``timeout`` is seconds, at most those of its policy.  Raises GrantError where the owner granted nothing, or for
         other files; PolicyError where the grant has ended or the operator does not permit the tier; ConfigurationError
         for a plugin that may not be called and a method or argument that is none; PackageChanged where its files are
-        not those that were installed.  Then nothing ran.  What the plugin did is in the result.
+        not those that were installed; QuotaExceeded where a quota of the operator's leaves it no processor time.  Then
+        nothing ran.  What the plugin did is in the result.
         """
 
         def end(one: Invocation, how: str) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -553,8 +554,6 @@ def streamed(llm: Llm, of: CallContext | None = None, **arguments: Any) -> dict[
 
 def test_a_stream(request: pytest.FixtureRequest, ledger: Ledger) -> None:
     """It is read as it comes: the first text is there before the last one is sent; it costs what was counted."""
-    import threading
-
     heard = threading.Event()
     server = serving(request, lambda asked: {"pieces": ["first ", lambda: heard.wait(10), "second"]})
     llm = Llm(server.settings(), ledger)
@@ -578,7 +577,9 @@ def test_a_stream(request: pytest.FixtureRequest, ledger: Ledger) -> None:
 
 def test_streams_that_are_not_read(request: pytest.FixtureRequest, ledger: Ledger) -> None:
     """One that is closed costs what was held, as nobody counted; four may be open, and a number is good for one run."""
-    server = serving(request, lambda asked: {"pieces": ["a"] * 100})
+    closing = threading.Event()
+    request.addfinalizer(closing.set)
+    server = serving(request, lambda asked: {"pieces": ["a", lambda: closing.wait(20), "b"]})
     llm = Llm(server.settings(), ledger)
     of, others = context(), context(run="another")
 
