@@ -578,8 +578,8 @@ def test_a_stream(request: pytest.FixtureRequest, ledger: Ledger) -> None:
 def test_streams_that_are_not_read(request: pytest.FixtureRequest, ledger: Ledger) -> None:
     """One that is closed costs what was held, as nobody counted; four may be open, and a number is good for one run."""
     closing = threading.Event()
-    request.addfinalizer(closing.set)
     server = serving(request, lambda asked: {"pieces": ["a", lambda: closing.wait(20), "b"]})
+    request.addfinalizer(closing.set)
     llm = Llm(server.settings(), ledger)
     of, others = context(), context(run="another")
 
@@ -645,6 +645,29 @@ def test_a_stream_that_is_none(pieces: list[bytes], request: pytest.FixtureReque
         streamed(Llm(settings, ledger), of, tier="strong", max_tokens=1000)
     assert spent(ledger) == 2_081_000_000
     assert of.opened == {}
+
+
+@pytest.mark.parametrize("where", ["before anything", "in the middle"])
+def test_a_service_that_stalls(where: str, request: pytest.FixtureRequest, ledger: Ledger) -> None:
+    """A call ends at its time, and costs what was held; a stream that was begun is over."""
+    closing = threading.Event()
+
+    def stall() -> None:
+        closing.wait(20)
+
+    server = serving(
+        request, lambda asked: {"before": stall} if where == "before anything" else {"pieces": ["a", stall]}
+    )
+    request.addfinalizer(closing.set)
+    llm = Llm(server.settings(), ledger, call_s=0.5)
+    of = context()
+    with pytest.raises(AdapterError, match="in time"):
+        streamed(llm, of, tier="strong", max_tokens=1000)
+    assert spent(ledger) == 2_081_000_000
+    assert of.opened == {}
+    if where == "before anything":
+        with pytest.raises(AdapterError, match="in time"):
+            ask(llm, prompt="x", tier="strong", max_tokens=1)
 
 
 # what every capability keeps to
