@@ -118,4 +118,8 @@ class Gate:
 def arguments_of(operation: Operation, plain: Any) -> Any:
     """The decoded arguments of a call.  Raises ``msgspec.ValidationError`` that names the place; nothing is coerced."""
     # Bytes come as bytes: a text in their place would be taken for base64.
-    return msgspec.convert(plain, operation.arguments, strict=True, builtin_types=(bytes,))
+    try:
+        return msgspec.convert(plain, operation.arguments, strict=True, builtin_types=(bytes,))
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, where a name or one of a few words is expected: it is compared in UTF-8.
+        raise msgspec.ValidationError("a name or a word that UTF-8 does not have") from None

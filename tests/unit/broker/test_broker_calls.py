@@ -134,6 +134,16 @@ def scene() -> Iterator[Callable[..., Scene]]:
         one.calls.close()
 
 
+@pytest.mark.parametrize("given", [{"\ud800": 1}, {"key": "a", "\udfff\ud800": b""}])
+def test_a_name_that_is_no_text_is_answered(given: dict[str, Any], scene: Callable[..., Scene]) -> None:
+    """Half of a surrogate pair in the place of a name is an argument that there is not, and no fault of the host."""
+    one = scene()
+    answer = one.ask("notes", "put", given)
+    assert answer.code == "invalid"
+    assert one.paper.rows == [("refused", "notes", "put", "invalid")]
+    assert one.ask("notes", "put", {"key": "a"}).code == ""
+
+
 def test_a_call_is_recorded_before_it_is_done_and_after(scene: Callable[..., Scene]) -> None:
     seen: list[int] = []
 

@@ -26,6 +26,8 @@ from fastness.errors import AdapterError, Denied, QuotaExceeded
 from fastness.testing import Case, check_capability
 
 ROOM = MemoryScope(notes=1000, quota=1 << 20)
+#: Also what UTF-8 does not have.
+ANY = st.characters(exclude_categories=())
 SHARED = MemoryScope(notes=1000, quota=1 << 20, of="owner")
 
 
@@ -187,9 +189,9 @@ def test_words_of_the_index(words: str, memory: Memory) -> None:
 
 @settings(max_examples=house.examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    text=st.text(min_size=1, max_size=60),
-    words=st.text(max_size=60),
-    tags=st.lists(st.text(min_size=1, max_size=10), max_size=3),
+    text=st.text(ANY, min_size=1, max_size=60),
+    words=st.text(ANY, max_size=60),
+    tags=st.lists(st.text(ANY, min_size=1, max_size=10), max_size=3),
     either=st.booleans(),
 )
 def test_any_text(text: str, words: str, tags: list[str], either: bool, memory: Memory) -> None:
