@@ -14,11 +14,12 @@ import msgspec
 from fastness.backends import registry
 from fastness.backends.base import Backend, BackendSession
 from fastness.errors import ConfigurationError, meant
+from fastness.looping import LoopWaiting
 from fastness.runner import request as requests
 from fastness.runner.runner import Runner, result
 from fastness.runs import RunRequest, RunResult
 from fastness.tier import Probe, Tier
-from fastness.waiting import LoopWaiting, Waiting
+from fastness.waiting import Waiting
 
 #: Options that one execute of a session may have of its own.
 _PER_EXECUTE = frozenset({"timeout", "files", "stdin", "filename", "on_event"})

@@ -59,6 +59,10 @@ class Calls(Protocol):
         """Take a call; never waits.  ``id`` rises.  Raises TooManyCalls."""
         ...
 
+    def ask(self, id: int, capability: str, operation: str, arguments: bytes) -> Answer | None:
+        """As ``submit``; where the answer is there at once it is returned, and does not come with the others."""
+        ...
+
     def drop(self, id: int) -> None:
         """The guest has no more use for this call's answer: it is cancelled where it can be."""
         ...

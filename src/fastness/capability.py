@@ -101,6 +101,10 @@ class CallContext(msgspec.Struct, kw_only=True):
     ``cost`` is what the call cost, in billionths of the operator's currency, and ``cpu_s`` the seconds of processor
     time that it took outside of the guest: an adapter sets both.  ``opened`` has what calls of the run have left open,
     by numbers of the adapter's; all calls of a run share it, and no other run's.
+
+    An adapter sets ``effect`` before it does what cannot be undone: what it refuses from then on is the answer, and is
+    recorded so.  Where it is cancelled and cannot stop what it has begun, it leaves in ``rest`` an ``asyncio.Future``
+    of the loop that it runs in, which is done when that has come to rest: what came of it is recorded then.
     """
 
     plugin: str
@@ -117,6 +121,9 @@ class CallContext(msgspec.Struct, kw_only=True):
     cost: int = 0
     cpu_s: float = 0.0
     opened: dict[int, Opened] = {}
+    effect: bool = False
+    # No future is named here: of those who import this few have a loop.
+    rest: Any = None
 
 
 class Later(Exception):

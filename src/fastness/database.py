@@ -8,6 +8,7 @@ soon as it returns, and a loss of power where it was synced.  Readers do not sto
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import stat
@@ -18,7 +19,7 @@ from typing import Any
 
 from fastness.errors import BackendError
 
-__all__ = ["Database", "Steps", "broken", "busy", "failed", "full"]
+__all__ = ["Database", "Steps", "broken", "busy", "cramped", "failed", "full"]
 
 #: The statements of each version of a schema, oldest first: a database of version N has had the first N of them.
 Steps = Sequence[Sequence[str]]
@@ -41,6 +42,17 @@ def busy(error: BaseException) -> bool:
 def full(error: BaseException) -> bool:
     """Whether there is no more room on the device."""
     return _code(error) == sqlite3.SQLITE_FULL
+
+
+def cramped(error: BaseException | None) -> bool:
+    """
+    Whether more room on the device may help: there is none, or a file beside the database could not be made or grown.
+    """
+    if error is None:
+        return False
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 def broken(error: BaseException) -> bool:
@@ -127,14 +139,24 @@ class Database:
         """
         return _Writing(self, sync)
 
-    def once(self, statement: str, values: tuple[object, ...], *, sync: bool = False) -> None:
+    def once(self, statement: str, values: tuple[object, ...], *, sync: bool = False, unlooked: bool = False) -> bool:
         """
         One statement that writes, as a transaction of its own; as :meth:`writing` otherwise.
 
         Quicker by three statements than a transaction around it.  Where another writer is at it, it does not wait.
+        False, and nothing done, where the file would have to be opened, as :meth:`renewed` says; ``unlooked``, also
+        where the file was removed, while it is open.
         """
-        with self.own_lock():
-            self._ready(sync, wait=False).execute(statement, values)
+        if self._pid != os.getpid():
+            return False
+        with self._lock:
+            connection = self._connection
+            if connection is None or not (unlooked or os.fstat(self._mark).st_nlink):
+                return False
+            if self._waits or sync is not self._synced:
+                self._ready(sync, wait=False)
+            connection.execute(statement, values)
+        return True
 
     def read(self, query: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
         """The first row of one query, which sees the database as it is when it begins; quicker than :meth:`reading`."""

@@ -28,9 +28,10 @@ _ENDINGS = ("password", "passwd", "secret", "apikey", "token", "credential", "cr
 _HARMLESS = frozenset({"PWD", "OLDPWD"})
 #: Names whose first words say that all of them belong to an account.
 _FAMILIES = ("AWS_ACCESS", "AWS_SECRET", "AWS_SESSION", "AWS_SECURITY", "SSH_AUTH", "GPG_AGENT", "DOCKER_AUTH")
-_URL_LOGIN = re.compile(r"://[^/?#\s@:]*:[^/?#\s@]+@")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NOT_A_LETTER = re.compile(r"[^A-Za-z]+")
+# Compiled where it is first used: to do that takes as long as importing most modules.
+_URL_LOGIN = r"://[^/?#\s@:]*:[^/?#\s@]+@"
+_CAMEL = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+_NOT_A_LETTER = r"[^A-Za-z]+"
 #: Words after which ``KEY`` means something else, and words after it that do.
 _NO_KEY = frozenset({"primary", "sort", "foreign", "partition", "public", "cache"})
 
@@ -52,13 +53,13 @@ def looks_like_credential(name: str, value: str = "") -> bool:
     upper = name.upper()
     if upper.startswith(_FAMILIES):
         return True
-    words = [word.lower() for part in _NOT_A_LETTER.split(name) for word in _CAMEL.split(part) if word]
+    words = [word.lower() for part in re.split(_NOT_A_LETTER, name) for word in re.split(_CAMEL, part) if word]
     for before, word in zip(["", *words], words, strict=False):
         if word in ("key", "keys") and before in _NO_KEY:
             continue
         if word in _WORDS or word.endswith(_ENDINGS):
             return True
-    return _URL_LOGIN.search(value) is not None
+    return re.search(_URL_LOGIN, value) is not None
 
 
 def check(names: Mapping[str, str], field: str = "env") -> None:

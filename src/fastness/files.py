@@ -8,7 +8,10 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class File:
@@ -43,6 +46,8 @@ class File:
         An existing folder gets no file: name the file.  A symbolic link at the path itself is not followed.
         Raises ``OSError``.
         """
+        from pathlib import Path
+
         path = Path(to)
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -88,6 +93,8 @@ class Files(Mapping[str, File]):
         Paths were checked when they were collected: relative, no ``..``, no NUL.  A symbolic link below ``folder``
         is never followed, so no name can lead out of it.  Raises ``OSError``.
         """
+        from pathlib import Path
+
         root = Path(folder)
         root.mkdir(parents=True, exist_ok=True)
         top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from fastness import unseen
 from fastness.capability import Scope
 from fastness.errors import ConfigurationError, GrantError
 from fastness.limits import Limits
@@ -35,10 +36,31 @@ def _each_once(scopes: tuple[Scope, ...], field: str) -> None:
 
 
 def check_owner(owner: object) -> str:
-    """The name of an owner: a text of at most 200 printable characters.  Raises ConfigurationError."""
-    if not isinstance(owner, str) or not owner or len(owner) > OWNER_MAX or not owner.isprintable():
-        raise ConfigurationError("owner", owner, f"a text of 1 to {OWNER_MAX} printable characters")
+    """
+    The name of an owner: a text of at most 200 printable characters, in which all is seen as what it is.
+
+    Two owners that look the same would be two: so there is nothing invisible in a name, no space around it, no Latin
+    letter beside one of a script that looks like it, and but one way to write each character (NFKC, UAX 15).
+    Raises ConfigurationError.
+    """
+    if not isinstance(owner, str) or not owner or len(owner) > OWNER_MAX or unseen.first(owner):
+        raise ConfigurationError("owner", _shown(owner), f"a text of 1 to {OWNER_MAX} printable characters")
+    if owner != owner.strip():
+        raise ConfigurationError("owner", owner, "a name without spaces around it")
+    if not owner.isascii():
+        import unicodedata
+
+        if owner != unicodedata.normalize("NFKC", owner):
+            raise ConfigurationError("owner", ascii(owner), "a name in Unicode's composed form (NFKC)")
+        scripts = unseen.alike(owner)
+        if scripts:
+            allowed = f"no Latin letters beside {', '.join(scripts).title()} ones, which look like them"
+            raise ConfigurationError("owner", ascii(owner), allowed)
     return owner
+
+
+def _shown(owner: object) -> object:
+    return ascii(owner) if isinstance(owner, str) and not owner.isascii() else owner
 
 
 class Grant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -109,7 +109,8 @@ def _sizes(name: str) -> str:
     return f"{in_units(low)} to {in_units(high)}"
 
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", re.IGNORECASE)
+# Compiled where it is first used: to do that takes as long as importing most modules.
+_SIZE = r"(?i)\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*"
 _UNIT = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -121,7 +122,7 @@ def parse_size(value: Any, field: str = "size") -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    match = _SIZE.fullmatch(value) if isinstance(value, str) and len(value) <= 32 else None
+    match = re.fullmatch(_SIZE, value) if isinstance(value, str) and len(value) <= 32 else None
     if match is None:
         raise ConfigurationError(field, value, "bytes as a whole number, or a number with K, M or G")
     return int(float(match[1]) * 1024 ** _UNIT[match[2].lower()])

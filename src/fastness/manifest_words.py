@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from fastness import unseen
+
 __all__ = [
     "display_problem",
     "entry_problem",
@@ -37,10 +39,6 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Ids that would read as if they were ours.
 _RESERVED = ("fastness", "host")
-#: Scripts whose letters look like those of the Latin one; together with it in one text they are a disguise.
-_ALIKE = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"})
-#: Letters that are drawn as nothing.
-_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
 
 
 def shown(value: object) -> str:
@@ -118,17 +116,16 @@ def display_problem(value: object) -> str:
         return f"is longer than {DISPLAY_MAX} characters"
     if not value:
         return ""
-    for letter in value:
-        category = unicodedata.category(letter)
-        if category in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") or letter in _BLANK:
-            return f"holds U+{ord(letter):04X}, which is invisible or changes how a text is read"
+    letter = unseen.first(value)
+    if letter:
+        return f"holds U+{ord(letter):04X}, which is invisible or changes how a text is read"
     if not readable(value) or value != value.strip():
         return "must be a text that can be read, without spaces around it"
     if value != unicodedata.normalize("NFC", value):
         return "must be in Unicode's composed form (NFC)"
-    scripts = {unicodedata.name(letter, "").split(" ")[0] for letter in value if letter.isalpha()}
-    if "LATIN" in scripts and scripts & _ALIKE:
-        return f"mixes Latin letters with {', '.join(sorted(scripts & _ALIKE)).title()} ones, which look like them"
+    scripts = unseen.alike(value)
+    if scripts:
+        return f"mixes Latin letters with {', '.join(scripts).title()} ones, which look like them"
     return ""
 
 
@@ -151,4 +148,4 @@ def reason_problem(value: object) -> str:
 
 def readable(text: str) -> bool:
     """Whether there is a letter or a digit that is drawn as something."""
-    return any(letter.isalnum() and letter not in _BLANK for letter in text)
+    return any(letter.isalnum() and not unseen.is_unseen(letter) for letter in text)

@@ -27,6 +27,7 @@ from fastness.tier import Tier
 from fastness.wildcard import covers, matches_any
 
 __all__ = ["Names", "Policy", "build_policy", "check_grant", "check_tier", "default_tier", "diff", "genuine", "least"]
+__all__ += ["runtime_words"]
 
 #: Patterns of names from each of those who have a say: a name is allowed where every list has a pattern for it.
 Names = tuple[tuple[str, ...], ...]
@@ -337,3 +338,11 @@ def diff(manifest: Manifest, had: Grant | Manifest | None, specs: Mapping[str, S
         patterns: tuple[str, ...] = () if had is None else getattr(had, name)
         words += [f"{verb} {pattern}" for pattern in getattr(manifest, name) if not _covered(pattern, patterns)]
     return words
+
+
+def runtime_words(manifest: Manifest, had: Manifest) -> list[str]:
+    """In words, that a manifest is of another runtime than one before it; [] where it is not."""
+    if manifest.runtime == had.runtime:
+        return []
+    was, now = (one if one == "data" else f"{one} code" for one in (had.runtime, manifest.runtime))
+    return [f"be {now}, where it was {was}"]

@@ -2,13 +2,14 @@
 The two ways in which this package waits: on an event loop, or by blocking the calling thread.
 
 Everything between the API and the engines is written once, as coroutines that wait only through one of these objects.
-With :class:`LoopWaiting` they run on asyncio or trio, by way of anyio.  With :class:`ThreadWaiting` no coroutine ever
-suspends, so :func:`drive` runs one to its end in the calling thread: a blocking call then costs two thread switches
-less than handing it to a loop, which on a small run is most of its time.
+With ``LoopWaiting`` (:mod:`fastness.looping`) they run on asyncio or trio.  With :class:`ThreadWaiting` no coroutine
+ever suspends, so :func:`drive` runs one to its end in the calling thread: a blocking call then costs two thread
+switches less than handing it to a loop, which on a small run is most of its time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import select
 import threading
@@ -22,8 +23,6 @@ from fastness.errors import HostBug
 if TYPE_CHECKING:
     import asyncio
     import socket
-
-    import anyio
 
 T = TypeVar("T")
 
@@ -51,11 +50,30 @@ class Slots(Protocol):
         """Give a slot back."""
 
 
+class Held(Protocol):
+    """A block in which interrupts wait."""
+
+    def let(self) -> contextlib.AbstractContextManager[object]:
+        """A block within it in which they do not."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Held: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class Waiting(Protocol):
     """How to wait for a socket, a thread's worth of work, a slot, and no longer than a limit."""
 
-    async def readable(self, sock: socket.socket) -> None:
-        """Wait until ``sock`` has something to read, or its other end is gone."""
+    async def readable(self, sock: socket.socket | int, seconds: float | None = None) -> bool:
+        """
+        Wait until ``sock`` has something to read, or its other end is gone.
+
+        False where that has not come after ``seconds``, None for ever.
+        """
+        raise NotImplementedError
 
     async def writable(self, sock: socket.socket) -> None:
         """Wait until ``sock`` takes more, or its other end is gone."""
@@ -69,6 +87,21 @@ class Waiting(Protocol):
 
     async def call(self, function: Callable[[], T]) -> T:
         """The result of a function that blocks."""
+        raise NotImplementedError
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """
+        The result of a coroutine that is cancelled once, however often its caller is, and waited for to its end.
+
+        What it shields from cancellation is not broken off.  Where its caller gave up and it came to a result all the
+        same, ``undo`` is given that before the cancellation goes on.
+        """
+        raise NotImplementedError
+
+    def held(self) -> Held:
+        """A block in which an interrupt (Ctrl-C) is raised where its :meth:`Held.let` says, and otherwise after it."""
         raise NotImplementedError
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
@@ -87,102 +120,6 @@ class Waiting(Protocol):
     def blocks(self) -> bool:
         """Whether what waits has a thread to itself, so that a little work in it is in nobody's way."""
         raise NotImplementedError
-
-
-# On an event loop.
-
-
-class _LoopLimit:
-    __slots__ = ("_scope",)
-
-    def __init__(self, seconds: float | None, shield: bool) -> None:
-        import anyio
-
-        seconds = math.inf if seconds is None else seconds
-        self._scope: anyio.CancelScope = anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=shield)
-
-    def extend(self, seconds: float) -> None:
-        import anyio
-
-        self._scope.deadline = max(self._scope.deadline, anyio.current_time() + seconds)
-
-    def __enter__(self) -> _LoopLimit:
-        self._scope.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        handled = self._scope.__exit__(kind, error, trace)
-        if self._scope.cancelled_caught:
-            raise TimeoutError
-        return handled
-
-
-class LoopWaiting:
-    """Waits on the event loop of the running task."""
-
-    async def readable(self, sock: socket.socket) -> None:
-        """Until there is something to read."""
-        import anyio
-
-        await anyio.wait_readable(sock)
-
-    async def writable(self, sock: socket.socket) -> None:
-        """Until there is room to write."""
-        import anyio
-
-        await anyio.wait_writable(sock)
-
-    async def events(self, waiter: select.epoll, seconds: float) -> list[tuple[int, int]]:
-        """The waiter is waited for like anything else that can be read."""
-        import anyio
-
-        try:
-            with self.limit(seconds):
-                await anyio.wait_readable(waiter.fileno())
-        except TimeoutError:
-            return []
-        return waiter.poll(0)
-
-    async def pause(self, seconds: float) -> None:
-        """Others get their turn meanwhile."""
-        import anyio
-
-        await anyio.sleep(seconds)
-
-    async def call(self, function: Callable[[], T]) -> T:
-        """On a worker thread."""
-        import anyio.to_thread
-
-        return await anyio.to_thread.run_sync(function)
-
-    def limit(self, seconds: float | None, shield: bool = False) -> Limit:
-        """A cancel scope with a deadline."""
-        return _LoopLimit(seconds, shield)
-
-    def slots(self, count: int) -> Slots:
-        """Waiters are served in turn."""
-        import anyio
-
-        return anyio.Semaphore(count)
-
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Of the running task; on trio there is none."""
-        import asyncio
-
-        try:
-            return asyncio.get_running_loop()
-        except RuntimeError:
-            return None
-
-    @property
-    def blocks(self) -> bool:
-        """Other tasks wait on the same loop."""
-        return False
-
-
-# In a thread.
 
 
 class _Expired(BaseException):
@@ -254,9 +191,9 @@ class ThreadWaiting:
                 break
         return found if found is not None and found.ends != math.inf else None
 
-    async def readable(self, sock: socket.socket) -> None:
+    async def readable(self, sock: socket.socket | int, seconds: float | None = None) -> bool:
         """Until there is something to read."""
-        self._poll(sock, select.POLLIN)
+        return self._poll(sock, select.POLLIN, seconds)
 
     async def writable(self, sock: socket.socket) -> None:
         """Until there is room to write."""
@@ -271,20 +208,24 @@ class ThreadWaiting:
             raise _Expired(limit)
         return found
 
-    def _poll(self, sock: socket.socket, event: int) -> None:
+    def _poll(self, sock: socket.socket | int, event: int, seconds: float | None = None) -> bool:
         poll = select.poll()
         poll.register(sock, event)
+        end = math.inf if seconds is None else time.monotonic() + seconds
         while True:
             limit = self.next_limit()
-            if limit is None:
+            until = end if limit is None else min(end, limit.ends)
+            if until == math.inf:
                 poll.poll()
-                return
-            left = limit.ends - time.monotonic()
+                return True
+            left = until - time.monotonic()
             if left <= 0:
-                raise _Expired(limit)
+                if limit is not None and limit.ends <= until:
+                    raise _Expired(limit)
+                return False
             # Rounded up: a wait that is cut short by a fraction of a millisecond would spin.
             if poll.poll(left * 1000 + 1):
-                return
+                return True
 
     async def pause(self, seconds: float) -> None:
         """No longer than this thread may wait."""
@@ -297,6 +238,18 @@ class ThreadWaiting:
     async def call(self, function: Callable[[], T]) -> T:
         """Here and now."""
         return function()
+
+    async def unbroken(
+        self, work: Callable[[], Coroutine[Any, Any, T]], undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """Nobody cancels a thread."""
+        return await work()
+
+    def held(self) -> Held:
+        """In the main thread, whose they are."""
+        from fastness.interrupts import Interrupts
+
+        return Interrupts()
 
     def limit(self, seconds: float | None, shield: bool = False) -> Limit:
         """Checked wherever this thread waits."""

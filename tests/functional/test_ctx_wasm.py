@@ -25,8 +25,9 @@ from fastness.backends.base import Staged
 from fastness.backends.wasm import WasmBackend
 from fastness.errors import ConfigurationError
 from fastness.limits import Limits
+from fastness.looping import LoopWaiting
 from fastness.runs import DenialCode, OutcomeKind, PluginCall
-from fastness.waiting import LoopWaiting, ThreadWaiting, drive
+from fastness.waiting import ThreadWaiting, drive
 
 RUNTIMES = ("python", "javascript")
 
@@ -510,6 +511,7 @@ import sys
 sys.path[:0] = {paths!r}
 from ctx_support import Host
 from fastness.backends.wasm import WasmBackend
+from fastness.looping import LoopWaiting
 from fastness.waiting import ThreadWaiting
 backend = WasmBackend(waiting=ThreadWaiting())
 host = Host(backend, "javascript")

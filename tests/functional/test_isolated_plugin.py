@@ -16,7 +16,9 @@ import pytest
 import fastness
 import house
 from fastness._linux import procs
+from fastness.audit.log import AuditLog
 from fastness.broker.trail import Intent
+from fastness.capability import Later
 from fastness.errors import (
     ConfigurationError,
     ManifestError,
@@ -104,6 +106,32 @@ def provided(plugin: IsolatedPlugin, **known: Any) -> Any:
     host.stop()
     assert host.errors() == ()
     return found
+
+
+def test_calls_that_wait_for_nobody_are_served_where_the_phase_waits(load: Load, tmp_path: Path) -> None:
+    """Whoever waits for a phase has its thread to spare; a call that would wait goes to the broker's loop."""
+    house.require("isolated tier")
+    log = AuditLog(str(tmp_path / "audit.db"), str(tmp_path / "audit.key"))
+    log.event(op="begin")
+    plugin = load("def setup(ctx): ctx.provide('out', ctx.lookup('name'))\n", trail=log)
+    served: list[tuple[str, str]] = []
+
+    def at_once(operation: str, arguments: Any, context: Any) -> Any:
+        served.append((operation, threading.current_thread().name))
+        if operation == "provide":
+            raise Later
+        return "value"
+
+    plugin._bridge.at_once = at_once  # type: ignore[attr-defined]  # an adapter may have one
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(provided(plugin)), name="phase")
+    thread.start()
+    thread.join(60)
+    assert results == ["value"]
+    assert [operation for operation, _ in served] == ["lookup", "provide"]
+    # A phase has a thread of its own, and it is that one.
+    assert {name for _, name in served} == {served[0][1]} and served[0][1] != "fastness-broker"
+    log.close()
 
 
 # a whole life
@@ -198,9 +226,13 @@ def _live(plugin: IsolatedPlugin, paper: Paper) -> None:
         ("provide", "state", "allowed"),
     ]
     where = plugin.tier.value
-    assert paper.rows[:3] == [f"intent guest plugin.setup {where}", "intent guest ctx.lookup cfg", "outcome 2"]
+    assert paper.rows[:3] == [
+        f"intent loaded:guest plugin.setup {where}",
+        "intent loaded:guest ctx.lookup cfg",
+        "outcome 2",
+    ]
     assert [row for row in paper.rows if "plugin." in row] == [
-        f"intent guest plugin.{phase} {where}" for phase in ("setup", "start", "stop")
+        f"intent loaded:guest plugin.{phase} {where}" for phase in ("setup", "start", "stop")
     ]
     assert len(paper.rows) == 16
     assert not [row for row in paper.rows if row.startswith("refused") or row.endswith("failed")]
@@ -280,12 +312,15 @@ def test_the_policy_is_kept_on_the_host(tier: str, load: Load) -> None:
 
 RAW_CALL = """
 def raw(ctx, capability, operation, data):
+    import json
+
     # By hand, past all that the guest's side of ctx would refuse.
     calls = next(cell.cell_contents for cell in ctx.lookup.__closure__ if type(cell.cell_contents).__name__ == "Calls")
     calls._last += 1
     number = calls._last
-    calls._wanted[number] = None
-    calls._wire.send(0x43, {"id": number, "capability": capability, "operation": operation}, data)
+    calls._wanted.add(number)
+    head = json.dumps({"id": number, "capability": capability, "operation": operation}).encode()
+    calls._wire.send(0x43, head, data)
     try:
         return calls.wait(number, "")
     except ctx.Refused as error:
@@ -483,7 +518,7 @@ def test_arguments_that_are_written_by_hand(data: str, tier: str, load: Load) ->
     if b"out" in eval(data):
         # Of two values for one name, one was looked at, and that is the one that counted.
         assert host.provided() == {"out": "guest"}
-        assert "intent guest ctx.provide out" in paper.rows
+        assert "intent loaded:guest ctx.provide out" in paper.rows
     else:
         assert ended is OutcomeKind.PROTOCOL or "refused provide invalid" in paper.rows, (ended, paper.rows)
         assert host.provided() == {}

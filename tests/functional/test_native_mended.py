@@ -320,5 +320,11 @@ def test_folders_go_with_their_zygotes() -> None:
         made = family._zygote
         assert made is not None
         kept = os.path.basename(made.temporary)
-        assert eventually(lambda: set(os.listdir(boxes)) <= {kept, *(one.box.name for one in family._guests)}, 10)
+
+        def expected() -> set[str]:
+            return {kept, *(os.path.basename(one.folder) for one in family._guests), *family._folders.names()}
+
+        assert eventually(lambda: set(os.listdir(boxes)) <= expected(), 10)
+        owner = -1 if made.uids is None else made.uids.base
+        assert all(os.stat(f"{boxes}/{name}").st_uid == owner for name in family._folders.names()) or owner < 0
     assert not os.path.exists(boxes)

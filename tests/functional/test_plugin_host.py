@@ -503,7 +503,7 @@ def test_a_violation_quarantines(scene: Scene) -> None:
     scene.install(
         """
         def go(ctx):
-            ctx.log.__self__._wire.send(0x77, {"id": 1}, b"")
+            ctx.log.__self__._wire.send(0x77, b'{"id": 1}', b"")
             return 1
         """
     )

@@ -69,7 +69,7 @@ def test_a_program_ends_with_its_grant(base: Path) -> None:
         thread.join(30)
         assert found[0].value == "revoked", found[0].stderr
         _until(lambda: not _running(word), 10)
-    assert [(row.phase, row.code) for row in rows(base, op="run")] == [("intent", ""), ("outcome", "revoked")]
+    assert [(row.phase, row.code) for row in rows(base, op="run")] == [("intent", ""), ("outcome", "answer_revoked")]
 
 
 def test_a_host_that_is_killed(base: Path) -> None:

@@ -171,16 +171,36 @@ def test_what_is_no_plugin_is_2(plugin: Path, capsys: Capture) -> None:
 
 
 def test_learn_prints_the_least_that_it_needs(plugin: Path, capsys: Capture) -> None:
-    plugin.write_text(SOURCE + "    ctx.lookup('a b;$(x)')\n")
+    plugin.write_text(SOURCE + "    ctx.lookup('a-b:c')\n")
     assert tried(plugin, "--learn") == 0
     lines = capsys.readouterr().out.splitlines()
     start = next(index for index, line in enumerate(lines) if line.startswith("Everything was allowed"))
     assert [line.strip() for line in lines[start + 1 :]] == [
         "--allow-declare telemetry",
-        "--allow-lookup 'a b;$(x)'",
+        "--allow-lookup a-b:c",
         "--allow-lookup cache:ttl",
         "--allow-provide telemetry:client",
     ]
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_a_name_that_reads_as_a_pattern_gets_no_option(learn: bool, plugin: Path, capsys: Capture) -> None:
+    """Whoever takes the options as they are printed allows what was used, and not whatever the name stands for."""
+    odd = ("*", "?", "config:*", "a b;$(x)")
+    calls = "".join(f"    try: ctx.lookup({name!r})\n    except ctx.Refused: pass\n" for name in odd)
+    plugin.write_text(
+        SOURCE.split("\n\n", maxsplit=1)[0]
+        + "\ndef setup(ctx):\n    try: ctx.provide('*', 1)\n    except ctx.Refused: pass\n"
+        + calls
+    )
+    options = ["--learn"] if learn else []
+    found = body(plugin, capsys, *options)
+    assert found["needs"] == []
+    assert found["no_option"] == ["lookup '*'", "lookup '?'", "lookup 'a b;$(x)'", "lookup 'config:*'", "provide '*'"]
+    tried(plugin, *options)
+    shown = capsys.readouterr()
+    assert "--allow" not in shown.out + shown.err
+    assert "lookup 'config:*'" in shown.err
 
 
 def test_the_other_tiers_and_javascript(plugin: Path, capsys: Capture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from ctx_support import Box, BoxScope, Host
 
 import fastness
 import models
+from fastness._wasi import compiler
 from fastness.attack.assemble import assemble
 from fastness.backends.base import Report, Staged
 from fastness.backends.wasm import WasmBackend
@@ -22,9 +24,11 @@ from fastness.broker.calls import RunCalls
 from fastness.broker.gate import Gate
 from fastness.capabilities.llm import Llm, LlmScope
 from fastness.capabilities.memory import Memory, MemoryScope
+from fastness.errors import ConfigurationError
 from fastness.metering.ledger import Ledger
 from fastness.runs import DenialCode, OutcomeKind, PluginCall
 from fastness.waiting import ThreadWaiting, drive
+from plugin_homes import own_home, package
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins" / "wasi.md"
 
@@ -252,6 +256,33 @@ def test_functions_of_the_host_for_a_plain_module() -> None:
     result = fastness.run(module=module, functions={"add": add})
     assert result.stdout.splitlines() == ["ok 3", "no unsupported"]
     assert result.usage.calls == 2
+
+
+def test_a_module_that_takes_long_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller's time covers that too: the call is a timeout, and the compiler was given no longer."""
+    given: list[float] = []
+
+    def slow(wasm: bytes, timeout_s: float, cancel: threading.Event | None = None) -> Any:
+        given.append(timeout_s)
+        time.sleep(timeout_s)
+        raise ConfigurationError("module", "still compiling at its deadline", "one that compiles sooner")
+
+    with own_home(tmp_path / "home"), fastness.PluginHost() as host:
+        # The tier is proven with modules of its own.
+        drive(host._inner._runner.plan("wasm"))
+        monkeypatch.setattr(compiler, "compile_user_module", slow)
+        folder = package(tmp_path / "p", {}, runtime="wasi", methods=["go"])
+        (folder / "main.wasm").write_bytes(assemble(wat.command("")))
+        host.install(folder)
+        host.grant("hello", owner="ann", all=True)
+        result = host.invoke("hello", "go", owner="ann", timeout=0.1)
+        assert result.outcome.kind is OutcomeKind.TIMEOUT
+        assert len(given) == 1 and 0 < given[0] <= 1.1
+        # Without a time of its caller's it is the compiler's own limit.
+        monkeypatch.setattr(time, "sleep", lambda _: None)
+        with pytest.raises(ConfigurationError, match="still compiling"):
+            host.invoke("hello", "go", owner="ann")
+        assert given[1] == compiler.USER_COMPILE_CPU_S
 
 
 def test_the_page_works_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

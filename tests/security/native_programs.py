@@ -55,14 +55,13 @@ hook(native_talk.Talk, "_drain", "draining", first=True)
 hook(native, "collect", "collecting", first=True)
 hook(native_family.Family, "bury", "burying", first=True)
 if state == "spawned":
-    spawn = zygote_process.ZygoteProcess._spawn.__func__
+    tell = zygote_process.ZygoteProcess._tell
 
-    def stopped(cls, *args):
-        found = spawn(cls, *args)
+    def stopped(self):
+        tell(self)
         reached("spawned")
-        return found
 
-    zygote_process.ZygoteProcess._spawn = classmethod(stopped)
+    zygote_process.ZygoteProcess._tell = stopped
 
 LEAVE = "open('left.txt', 'w').write('x')\n"
 files = {"a.txt": b"a"}
@@ -311,14 +310,14 @@ def refuse(rules):
 
 import fastness
 from fastness._linux.syscalls import NUMBERS
-from fastness.backends import zygote_process
+from fastness.backends import native_launch, zygote_process
 
 if wanted.get("abi"):
     from fastness._linux import landlock
 
     landlock.abi = lambda: wanted["abi"]
     patch = f"from fastness._linux import landlock;landlock.abi=lambda:{wanted['abi']};"
-    zygote_process._BOOT = zygote_process._BOOT.replace("from fastness._native", patch + "from fastness._native", 1)
+    native_launch._BOOT = native_launch._BOOT.replace("from fastness._native", patch + "from fastness._native", 1)
 if wanted.get("start_s"):
     zygote_process.START_S = wanted["start_s"]
 for what, value in wanted.get("limits", {}).items():

@@ -67,6 +67,52 @@ def test_finding_takes_no_time_to_speak_of() -> None:
         cgroup_checks.everything_is_gone(found)
 
 
+def test_the_proof_may_go_on_while_its_caller_does_something_else() -> None:
+    """It is the same proof, and nothing is a place for slots before it is done."""
+    house.require("control groups")
+    search = cgroup.Search(f"meanwhile-{os.getpid()}")
+    search.begin()
+    search.begin()
+    looked_at = search.slots
+    assert looked_at is not None
+    assert "seen to hold" not in looked_at.how
+    found = search.finish()
+    try:
+        assert found is looked_at
+        assert found is search.finish()
+        assert found.how.endswith("with both limits seen to hold")
+    finally:
+        cgroup_checks.everything_is_gone(looked_at)
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_what_breaks_the_proof_is_told_to_who_waits_for_it(meanwhile: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot that cannot be used is a reason; anything else is raised; nothing is left of either."""
+    house.require("control groups")
+    breaks: BaseException = OSError(28, "No space left")
+
+    def bite(slots: cgroup.Slots) -> str:
+        roots.extend(slots.roots)
+        raise breaks
+
+    roots: list[str] = []
+    monkeypatch.setattr(cgroup_probe, "bite", bite)
+    search = cgroup.Search(f"broken-{os.getpid()}")
+    if meanwhile:
+        search.begin()
+    found = search.finish()
+    assert isinstance(found, cgroup.Unavailable)
+    assert any("a slot could not be used" in reason.cause for reason in found.reasons)
+    breaks = KeyboardInterrupt()
+    search = cgroup.Search(f"broken-{os.getpid()}")
+    if meanwhile:
+        search.begin()
+    with pytest.raises(KeyboardInterrupt):
+        search.finish()
+    assert roots
+    assert not any(map(os.path.exists, roots))
+
+
 def test_a_limit_that_does_not_hold_is_found_out(slots: cgroup.Slots, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attempt is not for show: with limits that are written but far too high it says what did not hold."""
     real = cgroup.Slot.configure

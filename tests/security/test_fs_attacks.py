@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -23,6 +22,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from mounting import mounted
 
 import house
 from fastness._linux import beneath
@@ -198,18 +198,6 @@ def test_devices(kind: int, number: tuple[int, int], top: Path, call: Caller) ->
         "stat": "done",
     }
     assert (top / "device").exists()
-
-
-@contextlib.contextmanager
-def mounted(what: list[str], place: Path) -> Iterator[None]:
-    if os.geteuid() or shutil.which("mount") is None:
-        pytest.skip("mounting needs root")
-    if subprocess.run(["mount", *what, str(place)], check=False, capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
 
 
 def test_mounts(top: Path, call: Caller) -> None:

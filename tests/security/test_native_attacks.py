@@ -23,7 +23,7 @@ import json, sys
 import fastness
 from fastness.attack import registry, runner
 from fastness.attack.model import Expect, Layer
-from fastness.backends import zygote_process
+from fastness.backends import native_launch
 
 wanted = json.loads(sys.argv[1])
 if wanted.get("abi"):
@@ -31,7 +31,7 @@ if wanted.get("abi"):
 
     landlock.abi = lambda: wanted["abi"]
     patch = f"from fastness._linux import landlock;landlock.abi=lambda:{wanted['abi']};"
-    zygote_process._BOOT = zygote_process._BOOT.replace("from fastness._native", patch + "from fastness._native", 1)
+    native_launch._BOOT = native_launch._BOOT.replace("from fastness._native", patch + "from fastness._native", 1)
 told = {}
 with fastness.Sandbox(tier=wanted["tier"]) as box:
     told["layers"] = box.run("pass").layers

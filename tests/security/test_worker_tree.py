@@ -22,8 +22,9 @@ from fastness._linux import procs
 from fastness.backends.base import Report, Staged
 from fastness.backends.worker import WorkerBackend
 from fastness.limits import Limits
+from fastness.looping import LoopWaiting
 from fastness.runs import OutcomeKind, RunRequest
-from fastness.waiting import LoopWaiting, ThreadWaiting, drive
+from fastness.waiting import ThreadWaiting, drive
 
 #: Each leaves a process that carries the marker in its arguments, and says so when it runs.
 LEAVERS = {
@@ -366,6 +367,7 @@ from fastness.backends.base import Staged
 from fastness.backends.worker import WorkerBackend
 from fastness.limits import Limits
 from fastness.runs import RunRequest
+from fastness.looping import LoopWaiting
 from fastness.waiting import ThreadWaiting, drive
 backend = WorkerBackend(waiting=ThreadWaiting(), firewall=False, ready=0)
 def told(name, data):

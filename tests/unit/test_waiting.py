@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import select
 import socket
@@ -15,7 +16,8 @@ import anyio.lowlevel
 import pytest
 
 from fastness.errors import HostBug
-from fastness.waiting import LoopWaiting, ThreadWaiting, Waiting, drive
+from fastness.looping import LoopWaiting
+from fastness.waiting import ThreadWaiting, Waiting, drive
 
 Scenario = Callable[[Waiting, socket.socket], Awaitable[Any]]
 
@@ -303,3 +305,68 @@ def test_a_wait_of_a_fraction_of_a_millisecond_does_not_spin(monkeypatch: pytest
     with ours, theirs, pytest.raises(TimeoutError):
         drive(wait())
     assert polls[0] <= 3
+
+
+def test_a_wait_of_its_own_length(play: Callable[[Scenario], Any], pair: tuple[socket.socket, socket.socket]) -> None:
+    """Who waits for so many seconds is told whether anything came, and no limit is met by that."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> list[bool]:
+        with waiting.limit(20):
+            told = [await waiting.readable(sock, 0.02), await waiting.readable(sock.fileno(), 0.02)]
+            pair[1].send(b"x")
+            return [*told, await waiting.readable(sock, 20), await waiting.readable(sock.fileno(), None)]
+
+    assert play(scenario) == [False, False, True, True]
+
+
+def test_a_limit_is_met_before_a_longer_wait(play: Callable[[Scenario], Any]) -> None:
+    """A limit ends a wait that has more time of its own."""
+
+    async def scenario(waiting: Waiting, sock: socket.socket) -> None:
+        with pytest.raises(TimeoutError), waiting.limit(0.02):
+            await waiting.readable(sock, 20)
+
+    play(scenario)
+
+
+def test_a_limit_and_a_cancellation_of_asyncio(pair: tuple[socket.socket, socket.socket]) -> None:
+    """What cancels a task from outside is no limit's, not even where both come at once; a limit's own leaves no trace."""
+
+    async def held(limits: list[float], begun: asyncio.Event) -> None:
+        waiting = LoopWaiting()
+        with waiting.limit(limits[0]), waiting.limit(limits[1]):
+            begun.set()
+            await waiting.readable(pair[0])
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        for limits in ([0.02, 20], [20, 0.02], [0.02, 0.02]):
+            with pytest.raises(TimeoutError):
+                await held(limits, asyncio.Event())
+            assert task.cancelling() == 0
+        for limits in ([20, 20], [0.03, 20], [20, 0.03]):
+            begun = asyncio.Event()
+            other = asyncio.create_task(held(limits, begun))
+            await begun.wait()
+            if min(limits) < 1:
+                # Both are due before the loop comes to either.
+                time.sleep(0.05)  # noqa: ASYNC251  # that is the point
+            other.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await other
+
+    asyncio.run(main())
+
+
+def test_an_extended_limit_on_asyncio(pair: tuple[socket.socket, socket.socket]) -> None:
+    """A limit that was extended is met when its new time has come, and not before."""
+
+    async def main() -> float:
+        waiting, began = LoopWaiting(), time.monotonic()
+        with pytest.raises(TimeoutError), waiting.limit(0.02) as limit:
+            limit.extend(0.1)
+            await waiting.readable(pair[0])
+        return time.monotonic() - began
+
+    assert asyncio.run(main()) >= 0.1

@@ -8,6 +8,7 @@ the control group that this process is in already, so the limits of a container 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 
 from fastness._linux import cgroup_held, cgroup_probe
@@ -17,7 +18,7 @@ from fastness._linux.cgroup_slot import Slot, Slots, SlotUsage, Unusable, end_le
 from fastness._linux.cgroup_v1 import SlotsV1
 from fastness._linux.cgroup_v2 import IN_CONTAINER, SlotsV2, base_of
 
-__all__ = ["Reason", "Slot", "SlotUsage", "Slots", "Unavailable", "end", "find", "sweep"]
+__all__ = ["Reason", "Search", "Slot", "SlotUsage", "Slots", "Unavailable", "end", "find", "sweep"]
 
 
 class Reason:
@@ -57,37 +58,96 @@ def find(owner: str) -> Slots | Unavailable:
     :mod:`fastness._linux.cgroup_v2`.  Starts one process that breaks its limits, which takes tens of milliseconds; the
     kernel's log gets a note of its end.  The caller keeps the answer.
     """
-    reasons = []
-    if _panics():
-        # A guest that runs out of its memory would end more than itself; so would the attempt.
-        why = "vm.panic_on_oom is 2: a group out of memory stops the machine"
-        return Unavailable([Reason("memory", why, "sysctl vm.panic_on_oom=1")])
-    try:
-        places = own_places()
-    except OSError as error:
-        return Unavailable([Reason("cgroup", f"/proc/self/cgroup cannot be read: {error.strerror}", "mount /proc")])
-    for candidate in (_version_2, _version_1):
+    return Search(owner).finish()
+
+
+class Search:
+    """
+    :func:`find` in steps, for a caller with something else to do while the process breaks its limits.
+
+    ``slots`` is the place that is looked at, None where there is none.  Nothing may be run in it before :meth:`finish`
+    has said that it holds.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self.slots: Slots | None = None
+        self._owner = owner
+        self._reasons: list[Reason] = []
+        self._candidates = [_version_2, _version_1]
+        self._places: dict[str, Place] = {}
+        self._thread: threading.Thread | None = None
+        self._failure: str | None = None
+        self._broken: BaseException | None = None
+        self._found: Slots | Unavailable | None = None
+        if _panics():
+            # A guest that runs out of its memory would end more than itself; so would the attempt.
+            why = "vm.panic_on_oom is 2: a group out of memory stops the machine"
+            self._found = Unavailable([Reason("memory", why, "sysctl vm.panic_on_oom=1")])
+            return
         try:
-            slots = candidate(owner, places)
-        except Unusable as why:
-            reasons.append(Reason(_flavour(candidate), why.cause, why.fix))
-            continue
-        try:
-            failure = cgroup_probe.bite(slots)
+            self._places = own_places()
         except OSError as error:
-            failure = f"a slot could not be used: {error}"
-        except BaseException:
+            reason = Reason("cgroup", f"/proc/self/cgroup cannot be read: {error.strerror}", "mount /proc")
+            self._found = Unavailable([reason])
+            return
+        self._next()
+
+    def begin(self) -> None:
+        """Have the limits of ``slots`` tried by a thread, whose waits are nobody's then."""
+        if self._found is None and self._thread is None:
+            thread = threading.Thread(target=self._try, name="fastness-limits", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return  # there is none to be had: they are tried where they are asked for
+            self._thread = thread
+
+    def finish(self) -> Slots | Unavailable:
+        """The place, once both limits were seen to hold, or why there is none."""
+        while self._found is None:
+            if self._thread is not None:
+                self._thread.join()
+                self._thread = None
+            else:
+                self._try()
+            slots, failure = self.slots, self._failure
+            assert slots is not None
+            if self._broken is not None:
+                slots.close()
+                raise self._broken
+            if not failure:
+                slots.how += ", with both limits seen to hold"
+                self._found = slots
+                break
             slots.close()
-            raise
-        if not failure:
-            slots.how += ", with both limits seen to hold"
-            return slots
-        slots.close()
-        reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
-    if _in_version_1(places):
-        # What is there comes first: a controller is in the hierarchies of one version only.
-        reasons.reverse()
-    return Unavailable(reasons)
+            self._reasons.append(Reason(slots.flavour, failure, f"see how {slots.how} is set up"))
+            self._next()
+        return self._found
+
+    def _try(self) -> None:
+        assert self.slots is not None
+        try:
+            self._failure = cgroup_probe.bite(self.slots)
+        except OSError as error:
+            self._failure = f"a slot could not be used: {error}"
+        except BaseException as error:  # noqa: BLE001  # raised by finish, whose thread may be another
+            self._broken = error
+
+    def _next(self) -> None:
+        """Go on to the next candidate that can be used."""
+        self.slots = None
+        while self._candidates:
+            candidate = self._candidates.pop(0)
+            try:
+                self.slots = candidate(self._owner, self._places)
+            except Unusable as why:
+                self._reasons.append(Reason(_flavour(candidate), why.cause, why.fix))
+            else:
+                return
+        if _in_version_1(self._places):
+            # What is there comes first: a controller is in the hierarchies of one version only.
+            self._reasons.reverse()
+        self._found = Unavailable(self._reasons)
 
 
 def _in_version_1(places: dict[str, Place]) -> bool:

@@ -90,14 +90,20 @@ def claim(folder: str = _LOCKS) -> Block:
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise OSError(errno.EPERM, f"{folder} belongs to somebody else, or somebody else may write there")
     taken = _taken()
+    living: set[int] = set()
     for base in range(low, high - BLOCK + 1, BLOCK):
+        if any(base < last and first < base + BLOCK for first, last in taken) or _within(base, living):
+            continue
         lock = os.open(f"{folder}/{base}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             continue
-        if any(base < last and first < base + BLOCK for first, last in taken) or _living(base):
+        # Looked for with the lock held: who had it until now may have been killed, and left somebody.  What is found
+        # says of other blocks that there is no use in trying them.
+        living = _living()
+        if _within(base, living):
             os.close(lock)
             continue
         return Block(base, BLOCK, lock)
@@ -118,17 +124,25 @@ def _taken() -> list[tuple[int, int]]:
     return found
 
 
-def _living(base: int) -> bool:
-    """Whether a process of a user of the block lives."""
+def _within(base: int, numbers: set[int]) -> bool:
+    return any(base <= one < base + BLOCK for one in numbers)
+
+
+def _living() -> set[int]:
+    """The user numbers that a process has which lives: real, effective, saved and of its file system calls."""
+    found: set[int] = set()
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if not name.isdigit():
+            continue
+        try:
+            fd = os.open(f"/proc/{name}/status", os.O_RDONLY | os.O_CLOEXEC)
             try:
-                uid = os.stat(f"/proc/{name}").st_uid
-                with open(f"/proc/{name}/status", "rb") as file:
-                    text = file.read(4096)
-            except OSError:
-                continue
-            uids = [int(field) for line in text.splitlines() if line.startswith(b"Uid:") for field in line.split()[1:]]
-            if any(base <= one < base + BLOCK for one in (uid, *uids)):
-                return True
-    return False
+                text = os.read(fd, 4096)
+            finally:
+                os.close(fd)
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue  # it has ended, or it is none of ours
+        start = text.find(b"\nUid:")
+        if start >= 0:
+            found.update(map(int, text[start + 5 : text.index(b"\n", start + 1)].split()))
+    return found

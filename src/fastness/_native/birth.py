@@ -55,6 +55,8 @@ class Birth:
         self.own_users = self.isolated and own_users
         self.name = self.work = self.temporary = ""
         self.ahead = False
+        #: Whether it will most likely call the host.
+        self.calls = False
         self.talk = self.told = -1
         self.layers: dict[str, str] = {}
         self.gaps: list[tuple[str, str]] = []
@@ -64,6 +66,8 @@ class Birth:
         self._parent = parent
         self._made_for: object = None
         self._work, *self._paths = [plan.memory(_PATH) for _ in range(4)]
+        #: The paths that are in these.
+        self._written: list[str] = []
         self._limits: list[plan.Words] = []
         self._places: dict[str, int] = {}
         self.arrange = plan.Plan()
@@ -122,7 +126,7 @@ class Birth:
         tells it, where there is one.  Raises ``OSError``.
         """
         self.name, self.work, self.temporary = request["box"], request["work"], request["temporary"]
-        self.ahead, self.talk = request["ahead"], fds[0]
+        self.ahead, self.calls, self.talk = request["ahead"], request["calls"], fds[0]
         if self.boot is not None and not self.isolated:
             self.boot.live_in(self.work, self.temporary)
         first = len(self.arrange) - 3
@@ -134,11 +138,9 @@ class Birth:
             self.rights[1], self.rights[2] = telling, fds[0]
             wanted = request["uid"], request["files"], request["file_bytes"]
             WANTED.pack_into(self._wanted, 0, *wanted, not self.own_users)
-        for buffer, path in zip((self._work, *self._paths), (self.work, *request["writable"]), strict=False):
-            text = os.fsencode(path)
-            if len(text) >= _PATH:
-                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-            buffer.value = text
+        paths = [self.work, *request["writable"]]
+        if paths != self._written:
+            self._write(paths)
         limits = request["limits"]
         kind = (
             request["into_group"], len(request["writable"]), [what for what, _ in limits], ruleset is None, no_rules,
@@ -159,6 +161,16 @@ class Birth:
         message = f'{{"box": "{self.name}", "profile": "{self.profile}"}}'.encode()
         self._message.value = message
         self._part[1] = len(message)
+
+    def _write(self, paths: list[str]) -> None:
+        """Put the guest's work folder, and the folders that it may write to, where its calls find them."""
+        self._written = []
+        for buffer, path in zip((self._work, *self._paths), paths, strict=False):
+            text = os.fsencode(path)
+            if len(text) >= _PATH:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            buffer.value = text
+        self._written = paths
 
     def _build(self, into_group: bool, writable: int, limits: list[int], no_ruleset: bool, no_rules: str) -> None:
         """The calls between the mother's answer and the filter."""

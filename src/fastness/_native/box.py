@@ -56,7 +56,7 @@ def serve(born: Birth) -> None:
     except OSError as error:
         refuse(born, error)
         os._exit(1)
-    born.boot.serve(TALK, born.work, born.temporary, said, born.ahead)
+    born.boot.serve(TALK, born.work, born.temporary, said, born.ahead, born.calls)
 
 
 def refuse(born: Birth, error: OSError) -> None:

@@ -9,6 +9,7 @@ happens, the kernel ends this process, and with it everything that it started.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import socket
@@ -38,6 +39,8 @@ GUEST_UID = 1000
 #: Descriptors that a zygote needs, and the most that it asks for: one for each guest, and then some.
 _DESCRIPTORS = 256
 _DESCRIPTORS_MOST = 4096
+#: Bytes of what comes with a guest's listener: its name and its filter's.
+_RECORD = 1024
 
 
 def main() -> Callable[[], Callable[[], None]]:
@@ -229,10 +232,11 @@ def _supervise(control: socket.socket, records: socket.socket, child: int) -> No
         datagrams.send(control, {"denial": name, "operation": row.name, "target": row.detail, "count": row.count})
 
     def add(events: int) -> None:
-        message, fds = datagrams.receive(records)
-        if message is None:
+        data, fds = datagrams.receive_raw(records, _RECORD)
+        if not data:
             supervisor.unwatch(records.fileno())
             return
+        message = json.loads(data)
         supervisor.add(fds[0], message["box"], answers[message["profile"]])
 
     def ended(name: Hashable, reason: str) -> None:

@@ -26,7 +26,7 @@ _PAGE = 4096
 #: Bytes of a request.
 _REQUEST = 4096
 #: Milliseconds without a request after which the next tree is made: the last guest needs the processors more.
-_QUIET_MS = 1
+_QUIET_MS = 2
 #: Of all guests of one zygote together.
 _PER_USER = {"max_inotify_instances": 64, "max_inotify_watches": 65536}
 

@@ -277,6 +277,8 @@ class _Zygote:
         # What guests have no need for they shall not find either; whoever called this holds the same object.
         told, self.config = self.config, {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
         told.clear()
+        if self.boot is not None:
+            self.boot.gather()
         self._make_rules()
         if self.boot is not None:
             places = ("/work", "/tmp") if self.isolated else None  # noqa: S108  # of each guest alone

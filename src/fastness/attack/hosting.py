@@ -328,13 +328,13 @@ class Lookups(Nothing):
 
 @contextlib.contextmanager
 def isolated(arena: Arena, path: Path, **how: Any) -> Iterator[IsolatedPlugin]:
-    """A plugin of this file that is loaded in the tier under attack, and whose records are the attempt's."""
+    """A plugin of this file that is loaded in the tier under attack, and whose records are the attempt's own."""
     from fastness.audit.log import AuditLog
     from fastness.plugins.isolated import IsolatedPlugin
 
     folder = arena.shared_folder(0o700)
     log = AuditLog(str(folder / "audit.db"), str(folder / "audit.key"))
-    plugin = IsolatedPlugin.load(path, tier=arena.tier, trail=log, **how)
+    plugin = IsolatedPlugin.load(path, **{"tier": arena.tier, "trail": log, **how})
     try:
         yield plugin
     finally:

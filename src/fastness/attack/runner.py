@@ -90,6 +90,10 @@ def _words(error: Exception) -> str:
     return str(error) if isinstance(error, FastnessError) else f"{type(error).__name__}: {error}"
 
 
+#: Rows of the broker's about answers are the broker's.
+_OF_BROKER = {"answer": Layer.BROKER.value}
+
+
 def explain(inside: Effect, expect: Expect) -> tuple[str, str]:
     """(what differs from what was stated, what stopped it); the first is empty where nothing differs."""
     if inside.result is None:
@@ -123,10 +127,10 @@ def _explain(result: RunResult, expect: Expect) -> tuple[str, str]:
     for row in rows:
         if (
             row.code.value == expect.code
-            and own in ("", row.layer)
+            and own in ("", _OF_BROKER.get(row.layer, row.layer))
             and (not expect.calls or row.operation in expect.calls)
         ):
-            return "", f"{row.layer}: {row.operation if own else row.code.value}" + (
+            return "", f"{own or row.layer}: {row.operation if own else row.code.value}" + (
                 " (claimed)" if row.claimed else ""
             )
     had = ", ".join(f"{row.operation} {row.code.value} ({row.layer})" for row in result.denials) or "none"

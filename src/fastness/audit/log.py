@@ -7,6 +7,7 @@ a loss of power too.  Several processes append to one trail; threads of one proc
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -17,21 +18,24 @@ from typing import Any
 import msgspec
 
 from fastness.audit import keys, schema, writers
-from fastness.audit.about import TEXTS, About, texts_of
-from fastness.audit.record import GENESIS, KILLED, AuditRecord, Sealer, clean, number
+from fastness.audit.record import GENESIS, KILLED, About, AuditRecord, Sealer, clean, number, texts_of
 from fastness.database import failed
 from fastness.errors import BackendError, FastnessError
 from fastness.runs import DenialCode
 
-__all__ = ["About", "AuditLog", "AuditLogClosed"]
+__all__ = ["AuditLog", "AuditLogClosed"]
 
 _STEP = "writing the audit trail"
 #: Records of one commit.
 _TOGETHER = 256
-#: Outcomes that wait for the next commit because theirs failed.
+#: How many of a record's values say what it is about.
+_ABOUT = 6
+#: The others of an intent.
+_ANNOUNCED = ("intent", "allowed", "", 0, 0, 0, 0, 0)
+#: Outcomes, and what else has happened, that wait for the next commit because theirs failed.
 _LATE = 4096
-#: Codes that say that an adapter refused; what was cancelled in flight may have happened.
-_REFUSALS = frozenset(code.value for code in DenialCode) - {DenialCode.CANCELLED.value, DenialCode.REVOKED.value}
+#: Codes that say that it was refused before any effect; what was refused later has another code.
+_REFUSALS = frozenset(code.value for code in DenialCode)
 
 
 class AuditLogClosed(BackendError):
@@ -42,16 +46,18 @@ class _Draft:
     """
     A record that is to be: ``values`` are those of its fields from ``run`` to ``intent``.
 
-    ``closes`` is the intent whose outcome it is, ``opens`` says that one is to come.
+    ``closes`` is the intent whose outcome it is, ``opens`` says that one is to come.  With ``keep`` it has happened,
+    and is written later where it cannot be now.
     """
 
-    __slots__ = ("closes", "done", "error", "opens", "row", "sync", "values")
+    __slots__ = ("closes", "done", "error", "keep", "opens", "row", "sync", "values")
 
-    def __init__(self, values: tuple[Any, ...], *, sync: bool = False, opens: bool = False, closes: int = 0) -> None:
+    def __init__(self, values: tuple[Any, ...], sync: bool, opens: bool, closes: int, keep: bool) -> None:
         self.values = values
         self.sync = sync
         self.opens = opens
         self.closes = closes
+        self.keep = keep or closes != 0
         self.done = False
         self.row: tuple[Any, ...] = ()
         self.error: FastnessError | None = None
@@ -81,6 +87,8 @@ class AuditLog:
         self._head: tuple[int, str] | None = None
         #: Intents of this process that have no outcome yet, and what they are about.
         self._waiting: dict[int, tuple[Any, ...]] = {}
+        #: What was recorded last, and what its record says of it.
+        self._last: tuple[About | None, tuple[str, ...]] = (None, ())
         self._pid = os.getpid()
         self._closed = False
 
@@ -88,12 +96,11 @@ class AuditLog:
 
     def intend(self, about: About) -> int:
         """Record what is about to happen; the record's number.  Committed on return, and synced where it ``leaves``."""
-        values = (*texts_of(about), "intent", "allowed", "", 0, 0, 0, 0, 0)
-        return int(self._append(_Draft(values, sync=about.leaves, opens=True))[0])
+        return int(self._append(self._of(about) + _ANNOUNCED, sync=about.leaves, opens=True)[0])
 
     def done(
         self,
-        number_of: int,
+        of: int,
         about: About,
         *,
         code: str = "",
@@ -107,16 +114,17 @@ class AuditLog:
 
         Where that fails, BackendError is raised, and the outcome is kept and written before the next record.
         """
-        self._append(_outcome(number_of, about, code, micros, bytes_in, bytes_out, cost))
+        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost)
+        self._append(values, closes=of)
 
     def intend_at_once(self, about: About) -> int | None:
         """As :meth:`intend` for what does not leave; None, and nothing recorded, where that would wait for others."""
-        draft = _Draft((*texts_of(about), "intent", "allowed", "", 0, 0, 0, 0, 0), opens=True)
-        return int(draft.row[0]) if self._append_at_once(draft) else None
+        row = self._append_at_once(self._of(about) + _ANNOUNCED, opens=True)
+        return None if row is None else int(row[0])
 
     def done_at_once(
         self,
-        number_of: int,
+        of: int,
         about: About,
         *,
         code: str = "",
@@ -126,11 +134,12 @@ class AuditLog:
         cost: int = 0,
     ) -> bool:
         """As :meth:`done`; False, and nothing recorded, where that would wait for others."""
-        return self._append_at_once(_outcome(number_of, about, code, micros, bytes_in, bytes_out, cost))
+        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost)
+        return self._append_at_once(values, closes=of) is not None
 
     def refused(self, about: About, *, code: str) -> None:
         """Record what was refused, and did not happen."""
-        self._append(_Draft((*texts_of(about), "intent", "refused", clean(code), 0, 0, 0, 0, 0)))
+        self._append((*self._of(about), "intent", "refused", clean(code), 0, 0, 0, 0, 0))
 
     # of the host itself
 
@@ -146,15 +155,34 @@ class AuditLog:
         decision: str = "allowed",
         code: str = "",
         sync: bool = False,
+        keep: bool = False,
     ) -> AuditRecord:
-        """Record what stands for itself: a grant, a revocation, an install, a tier that was changed, a violation."""
+        """
+        Record what stands for itself: a grant, a revocation, an install, a tier that was changed, a violation.
+
+        With ``keep`` it has happened: where BackendError is raised it is kept, as outcomes are.
+        """
         texts = (run, plugin, owner, capability, op, target)
         values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0, 0)
-        return schema.record_of(self._append(_Draft(values, sync=sync)))
+        return schema.record_of(self._append(values, sync=sync, keep=keep))
+
+    def settle(self) -> None:
+        """Write what was kept for later, where that can be done by now."""
+        with self._turn:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._late and self._pid == os.getpid():
+            self._commit()
 
     def close(self) -> None:
-        """No more records.  Idempotent."""
+        """No more records; those that were kept for later are written now, or a warning says how many are lost."""
         with self._turn:
+            self._settle()
+            if self._late and self._pid == os.getpid():
+                lost = "%d records of what was done could not be written to %s"
+                logging.getLogger("fastness").warning(lost, len(self._late), self.path)
+                self._late.clear()
             self._closed = True
             self._resign()
             self._database.close()
@@ -170,9 +198,23 @@ class AuditLog:
                 self._writer.close()
         self._writer = None
 
-    def _append(self, draft: _Draft) -> tuple[Any, ...]:
+    def _of(self, about: About) -> tuple[str, ...]:
+        """What a record says of what it is about.  An outcome is mostly of what the intent just before it was of."""
+        known, texts = self._last
+        if known is not about:
+            texts = texts_of(about)
+            self._last = about, texts
+        return texts
+
+    def _append(
+        self, values: tuple[Any, ...], *, sync: bool = False, opens: bool = False, closes: int = 0, keep: bool = False
+    ) -> tuple[Any, ...]:
+        row = self._append_at_once(values, sync=sync, opens=opens, closes=closes)
+        if row is not None:
+            return row
         if self._pid != os.getpid():
             self._in_child()
+        draft = _Draft(values, sync, opens, closes, keep)
         self._queue.append(draft)
         with self._turn:
             # Whoever has the turn writes for all who wait for it.
@@ -182,12 +224,41 @@ class AuditLog:
             raise draft.error
         return draft.row
 
-    def _append_at_once(self, draft: _Draft) -> bool:
+    def _append_at_once(
+        self, values: tuple[Any, ...], *, sync: bool = False, opens: bool = False, closes: int = 0
+    ) -> tuple[Any, ...] | None:
+        """
+        Write a record as the one after the last of this process, in one statement: half as long as a transaction.
+
+        None, and nothing written, where another process wrote meanwhile, or anything else is in the way: whether that
+        is an error is told by the long way, which waits for others.
+        """
         if self._pid != os.getpid() or not self._turn.acquire(blocking=False):
-            return False
+            return None
         try:
-            head = self._head
-            return head is not None and not self._late and self._follow(draft, *head)
+            if self._head is None or self._writer is None or self._late or self._queue or self._closed:
+                return None
+            if closes and self._waiting.get(closes) != values[:_ABOUT]:
+                return None
+            seq, previous = self._head
+            row = self._row(seq + 1, previous, values)
+            # Until it is known to be there, what the last record is is not known either.
+            self._head = None
+            try:
+                # Where the file was removed since, the record that an outcome is the end of is gone with it.
+                done = self._database.once(
+                    schema.FOLLOW, (*row[:-2], seq, previous, row[-1]), sync=sync, unlooked=closes > 0
+                )
+            except (sqlite3.Error, OSError):
+                return None
+            if not done:
+                return None
+            self._head = (seq + 1, row[-1])
+            if opens:
+                self._waiting[seq + 1] = values[:_ABOUT]
+            elif closes:
+                del self._waiting[closes]
+            return row
         finally:
             self._turn.release()
 
@@ -203,17 +274,6 @@ class AuditLog:
             self._writer = None
 
     def _commit(self) -> None:
-        if self._head is not None and len(self._queue) == 1 and not self._late:
-            draft = self._queue[0]
-            try:
-                written = self._follow(draft, *self._head)
-            except BaseException:
-                draft.error = BackendError(_STEP, "it was interrupted")
-                self._queue.popleft().done = True
-                raise
-            if written:
-                self._queue.popleft().done = True
-                return
         drafts = list(self._late)
         late = len(drafts)
         while self._queue and len(drafts) < _TOGETHER + late:
@@ -239,38 +299,9 @@ class AuditLog:
             for draft in drafts[late:]:
                 if error is not None and draft.error is None:
                     draft.error = error
-                    if draft.closes:
+                    if draft.keep:
                         self._late.append(draft)
                 draft.done = True
-
-    def _follow(self, draft: _Draft, seq: int, previous: str) -> bool:
-        """
-        Write a record as the one after record ``seq``, in one statement, which takes half as long as a transaction.
-
-        False, and nothing written, where another process wrote after that record, or anything else is in the way.
-        """
-        if self._closed or self._writer is None:
-            return False
-        if draft.closes:
-            # Where the file was removed since, the record that this is the end of is gone with it.
-            if self._waiting.get(draft.closes) != draft.values[:TEXTS]:
-                return False
-        elif self._database.renewed():
-            return False
-        row = self._row(seq + 1, previous, draft.values)
-        # Until it is known to be there, what the last record is is not known either.
-        self._head = None
-        try:
-            self._database.once(schema.FOLLOW, (*row[:-2], seq, *row[-2:]), sync=draft.sync)
-        except (sqlite3.Error, OSError):
-            # Whether that is an error is told by the long way, which waits for others.
-            return False
-        draft.row, self._head = row, (seq + 1, row[-1])
-        if draft.opens:
-            self._waiting[seq + 1] = draft.values[:TEXTS]
-        elif draft.closes:
-            del self._waiting[draft.closes]
-        return True
 
     def _write(self, drafts: list[_Draft]) -> None:
         opened: dict[int, tuple[Any, ...]] = {}
@@ -283,7 +314,7 @@ class AuditLog:
             seq, previous = schema.head(connection) or (0, GENESIS)
             for draft in drafts:
                 if draft.closes:
-                    if draft.closes in closed or self._waiting.get(draft.closes) != draft.values[:TEXTS]:
+                    if draft.closes in closed or self._waiting.get(draft.closes) != draft.values[:_ABOUT]:
                         cause = f"record {draft.closes} is no intent that waits for its outcome"
                         draft.error = BackendError(_STEP, cause, "leave data/audit.db where it is while runs go on")
                         continue
@@ -292,7 +323,7 @@ class AuditLog:
                 draft.row = self._insert(connection, seq, previous, draft.values)
                 previous = draft.row[-1]
                 if draft.opens:
-                    opened[seq] = draft.values[:TEXTS]
+                    opened[seq] = draft.values[:_ABOUT]
         self._head = (seq, previous)
         self._waiting.update(opened)
         for number_of in closed:
@@ -307,7 +338,8 @@ class AuditLog:
 
     def _row(self, seq: int, previous: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         assert self._writer is not None
-        row = (seq, round(time.time(), 6), *values, self._writer.name, previous)
+        # To the microsecond: ``round`` takes longer than the seal.
+        row = (seq, int(time.time() * 1e6) / 1e6, *values, self._writer.name, previous)
         return (*row, self._sealer.seal(row))
 
     def _begin(self) -> None:
@@ -353,11 +385,11 @@ class AuditLog:
         for intent in owed.fetchall():
             seq += 1
             # What it was about, from ``run`` to ``target``.
-            values = (*intent[2 : 2 + TEXTS], "outcome", "allowed", KILLED, 0, 0, 0, 0, intent[0])
+            values = (*intent[2 : 2 + _ABOUT], "outcome", "allowed", KILLED, 0, 0, 0, 0, intent[0])
             previous = self._insert(connection, seq, previous, values)[-1]
 
 
-def _outcome(number_of: int, about: About, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int) -> _Draft:
-    how = ("outcome", "refused" if code in _REFUSALS else "allowed", clean(code))
+def _outcome(of: int, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int) -> tuple[Any, ...]:
+    decision = "refused" if code in _REFUSALS else "allowed"
     counts = (number(micros), number(bytes_in), number(bytes_out), number(cost))
-    return _Draft((*texts_of(about), *how, *counts, number_of), closes=number_of)
+    return "outcome", decision, clean(code), *counts, of

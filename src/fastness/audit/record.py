@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from fastness.errors import HostBug
 
-__all__ = ["FIELDS", "GENESIS", "KILLED", "SHORT", "AuditRecord", "Sealer", "clean", "number"]
+__all__ = ["FIELDS", "GENESIS", "KILLED", "SHORT", "About", "AuditRecord", "Sealer", "clean", "number", "texts_of"]
 
 #: ``prev_hash`` of the first record.
 GENESIS = "0" * 64
@@ -32,9 +32,11 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``phase``: ``intent`` is written before an effect (or instead of it, where ``decision`` is ``refused``), ``outcome``
     after it, with the intent's number in ``intent``; ``event`` stands for itself: a grant, an install;  ``checkpoint``
     stands for all records up to its own number, which were pruned.
-    ``decision``: ``allowed`` or ``refused``; of an outcome too, where an adapter refused.
-    ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.  Of events about
-    plugins also ``disabled``, ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
+    ``decision``: ``allowed`` or ``refused``; of an outcome too, where it was refused before any effect.
+    ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.  Of an outcome
+    also a ``DenialCode`` after ``answer_``, where the effect happened or may have and its answer was refused, and
+    ``late``, where it was done when nobody waited any more.  Of events about plugins also ``disabled``,
+    ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
 
     ``target`` names what was acted on, never a payload, a credential or a URL's query.  ``micros`` is how long the
     effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.  ``cost`` is what an effect cost,
@@ -65,6 +67,45 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     writer: str = ""
     prev_hash: str = GENESIS
     hash: str = ""
+
+
+class About(Protocol):
+    """What a record is about.  It does not change."""
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        ...
+
+    @property
+    def plugin(self) -> str:
+        """The plugin's id."""
+        ...
+
+    @property
+    def owner(self) -> str:
+        """On whose behalf."""
+        ...
+
+    @property
+    def capability(self) -> str:
+        """The kind of capability."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """What is done."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """What it is done to: no payload, credential or URL query."""
+        ...
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it leaves this machine or spends money: then the intent is synced."""
+        ...
 
 
 FIELDS: tuple[str, ...] = AuditRecord.__struct_fields__
@@ -116,4 +157,13 @@ def clean(text: str) -> str:
 
 def number(value: int) -> int:
     """A count as a record keeps it: not negative, and exact in every reader of JSON."""
-    return min(max(int(value), 0), _NUMBER_MAX)
+    return value if type(value) is int and 0 <= value <= _NUMBER_MAX else min(max(int(value), 0), _NUMBER_MAX)
+
+
+def texts_of(about: About) -> tuple[str, ...]:
+    """What a record is about, as the record keeps it."""
+    texts = (about.run, about.plugin, about.owner, about.capability, about.operation, about.target)
+    together = "".join(texts)
+    if len(together) <= SHORT and together.isascii():
+        return texts
+    return tuple(map(clean, texts))

@@ -16,9 +16,9 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastness._linux.procs import parent_of, process_and_parent
 from fastness.backends.inbox import Inbox
 from fastness.backends.outbox import Outbox
+from fastness.backends.process_numbers import memory_of, process_of
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
@@ -145,7 +145,7 @@ class Box:
         With ``again`` the socket is not asked once more where it had no more to give the last time.
         """
         while True:
-            found = self.session.next_message()
+            found = self.session.next_message() if self.session.parser.pending() else None
             if found is not None:
                 return found
             if self.session.paused or (again and self.inbox.dry):
@@ -276,41 +276,6 @@ class Box:
             os.close(fd)
 
 
-def memory_of(pid: int) -> tuple[int, int, int]:
-    """Bytes of address space, of resident memory and of data of a process now; zeros where it is gone."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
-            fields = file.read(256).split()
-    except OSError:
-        return 0, 0, 0
-    page = resource.getpagesize()
-    return (int(fields[0]) * page, int(fields[1]) * page, int(fields[5]) * page) if fields else (0, 0, 0)
-
-
-def pid_of(process: int) -> int:
-    """The number of the process behind a descriptor, as this process sees it; 0 where it has ended."""
-    return process_of(process)[0]
-
-
-def process_of(process: int) -> tuple[int, int]:
-    """As :func:`pid_of`, and the number of its parent; zeros where it has ended."""
-    try:
-        return process_and_parent(process)
-    except OSError:
-        pass  # a kernel before 6.13, or a process that has ended
-    try:
-        with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as file:
-            pid = max(0, *(int(line.split()[1]) for line in file if line.startswith("Pid:")), 0)
-    except (OSError, ValueError):
-        # It is no descriptor of a process.
-        return 0, 0
-    above = parent_of(pid) if pid else 0
-    poller = select.poll()
-    poller.register(process, select.POLLIN)
-    # Only of one that lives still is it known that the number was not another's by then.
-    return (0, 0) if poller.poll(0) else (pid, above)
-
-
 def receive_first(talk: socket.socket) -> tuple[int, int] | bool:
     """
     The guest's two descriptors, which come with its first byte; True where it says why there is none, False at the end.
@@ -332,16 +297,9 @@ def receive_first(talk: socket.socket) -> tuple[int, int] | bool:
 
 async def _readable(box: Box, origin: Origin | None) -> None:
     """Wait for what a new guest says; meanwhile nobody whose work that takes waits for us to listen."""
-    while True:
-        try:
-            with box.waiting.limit(_LISTEN_S if origin is not None else None):
-                await box.waiting.readable(box.talk)
-        except TimeoutError:
-            if origin is None:
-                raise
+    while not await box.waiting.readable(box.talk, _LISTEN_S if origin is not None else None):
+        if origin is not None:
             origin.pump()
-        else:
-            return
 
 
 class Origin(Protocol):

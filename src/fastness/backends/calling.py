@@ -13,7 +13,7 @@ import msgspec
 
 from fastness.backends.base import Sink
 from fastness.backends.telling import CallbackRaised
-from fastness.brokered import Calls, TooManyCalls
+from fastness.brokered import Answer, Calls, TooManyCalls
 from fastness.errors import ConfigurationError
 from fastness.runs import Denial, RunRequest
 from fastness.wire import frames, values
@@ -83,19 +83,27 @@ class Calling:
         """Readable while there are answers to fetch."""
         return self._calls.fileno()
 
-    def take(self, message: m.Call | m.Drop | m.Log, blob: bytes) -> None:
-        """Take a message of the guest's; never waits.  Raises CallbackRaised."""
+    def take(self, message: m.Call | m.Drop | m.Log, blob: bytes, *, at_once: bool) -> bytes:
+        """
+        Take a message of the guest's; never waits.  Raises CallbackRaised.
+
+        With ``at_once`` an answer that is there at once is returned, as its frame.  A guest that has not taken those
+        before is not to have it so: what is not taken waits where it is counted.
+        """
         if isinstance(message, m.Call):
             if not self.over:
                 try:
-                    self._calls.submit(message.id, message.capability, message.operation, blob)
+                    take = self._calls.ask if at_once else self._calls.submit
+                    answer = take(message.id, message.capability, message.operation, blob)
                 except TooManyCalls:
                     self.abandon()
                     self.over = True
                 else:
                     self.made += 1
+                    if answer is not None:
+                        return self._frame(answer)
                     self._open.add(message.id)
-                    return
+                    return b""
             self._settle(message.id)
         elif isinstance(message, m.Drop):
             if message.id in self._open:
@@ -104,6 +112,7 @@ class Calling:
             self._settle(message.id)
         else:
             self._log(message)
+        return b""
 
     def answers(self) -> list[bytes]:
         """Frames for the guest: answers since the last time, without those that it has no more use for."""
@@ -112,13 +121,15 @@ class Calling:
             if answer.id not in self._open:
                 continue
             self._open.discard(answer.id)
-            if answer.code or len(answer.value) > frames.HOST_MAX_BLOB:
-                code, text = (answer.code, answer.message) if answer.code else ("failed", "the answer is too large")
-                text = text[:_MESSAGE].encode("utf-8", "backslashreplace").decode()
-                found.append(self._session.send(m.Fault(answer.id, code[:64], text)))
-            else:
-                found.append(self._session.send(m.Reply(answer.id), answer.value))
+            found.append(self._frame(answer))
         return [frame for frame in found if frame]
+
+    def _frame(self, answer: Answer) -> bytes:
+        if not answer.code and len(answer.value) <= frames.HOST_MAX_BLOB:
+            return self._session.send(m.Reply(answer.id), answer.value)
+        code, text = (answer.code, answer.message) if answer.code else ("failed", "the answer is too large")
+        text = text[:_MESSAGE].encode("utf-8", "backslashreplace").decode()
+        return self._session.send(m.Fault(answer.id, code[:64], text))
 
     def abandon(self) -> None:
         """Nobody waits for what is in flight any more: it is cancelled where it can be, and never answered."""

@@ -198,7 +198,7 @@ async def _receive(
             gathered.artefact(message, blob)
         elif calling is not None and isinstance(message, (m.Call, m.Drop, m.Log)):
             ended = calling.over
-            calling.take(message, blob)
+            engine.give(calling.take(message, blob, at_once=engine.taken))
             if calling.over and not ended:
                 engine.cancel(invoke)
         elif isinstance(message, m.Error):

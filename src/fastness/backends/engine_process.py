@@ -13,23 +13,19 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from fastness.backends.lasting_thread import spawn_in_lasting_thread
+from fastness.backends.own_files import source_root
 from fastness.errors import BackendError, GuestProtocolError
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import ThreadPoolExecutor
-
     from fastness.backends.calling import Calling
     from fastness.waiting import Waiting
-
-T = TypeVar("T")
 
 #: Seconds from exec to ready; far above what is measured, so that only a hang meets it.
 START_S = 30.0
@@ -49,37 +45,6 @@ class EngineLost(Exception):
         super().__init__(why)
         self.why = why
         self.timed_out = timed_out
-
-
-_spawners: dict[int, ThreadPoolExecutor] = {}
-_spawners_lock = threading.Lock()
-
-
-def _spawner() -> ThreadPoolExecutor:
-    """The one thread of this process that starts engines; a forked child has its own."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with _spawners_lock:
-        pid = os.getpid()
-        found = _spawners.get(pid)
-        if found is None:
-            _spawners.clear()
-            found = _spawners[pid] = ThreadPoolExecutor(1, thread_name_prefix="fastness-spawn")
-        return found
-
-
-def spawn_in_lasting_thread(spawn: Callable[[], T]) -> T:
-    """
-    The result of ``spawn``, called in a thread that lives as long as this process does.
-
-    A child that asks the kernel to end it with its parent is ended with the *thread* that started it.
-    """
-    return _spawner().submit(spawn).result()
-
-
-def source_root() -> str:
-    """The folder above the package, for a process that sees no site-packages."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class EngineProcess:
@@ -261,6 +226,17 @@ class EngineProcess:
             self._push()
             if come.get(talk, 0) & ~select.EPOLLOUT:
                 return
+
+    @property
+    def taken(self) -> bool:
+        """Whether the engine has taken every answer that was sent to it."""
+        return not self._outbox
+
+    def give(self, frame: bytes) -> None:
+        """Send an answer as far as the engine takes it; nothing where it is empty."""
+        if frame:
+            self._outbox.append(memoryview(frame))
+            self._push()
 
     def _push(self) -> None:
         """Send of the outbox what goes without waiting."""

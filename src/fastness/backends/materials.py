@@ -8,9 +8,7 @@ the bytes that were verified.  Making an image uses an engine too, in a mode in 
 from __future__ import annotations
 
 import hashlib
-import importlib.resources
 import json
-import logging
 import os
 import re
 import threading
@@ -21,6 +19,7 @@ from fastness._wasi import builder, guests, inventory, keys, library
 from fastness._wasi.cache import Cache, DamagedEntry
 from fastness._wasi.guest_javascript import SOURCES as JAVASCRIPT_SOURCES
 from fastness._wasi.guest_python import SOURCES as PYTHON_SOURCES
+from fastness.backends import own_files
 from fastness.backends.engine_process import EngineLost, EngineProcess
 from fastness.errors import BackendError, ConfigurationError
 from fastness.waiting import ThreadWaiting, Waiting, drive
@@ -50,6 +49,8 @@ class Said:
         """Take one step of a builder's progress."""
         if progress.stage != self._stage and progress.estimate_s > 3 and progress.elapsed_s > 1:
             self._stage = progress.stage
+            import logging
+
             logging.getLogger("fastness").warning(
                 "%s, once: about %.0f s (`fastness guest build` does it ahead)", progress.message, progress.estimate_s
             )
@@ -201,12 +202,11 @@ def _write_all(fd: int, data: bytes) -> None:
 
 def boot_sources(runtime: str) -> tuple[str, str]:
     """The texts that run inside a guest while its image is made: (encoder, boot code)."""
-    folder = importlib.resources.files("fastness.guest")
     if runtime == "python":
         names = [f"{name}.py" for name, _ in PYTHON_SOURCES]
     else:
         names = [f"{name}.js" for name in JAVASCRIPT_SOURCES]
-    texts = [folder.joinpath(name).read_text("utf-8") for name in names]
+    texts = [own_files.text("guest", name) for name in names]
     return texts[0], "\0".join(texts[1:])
 
 
@@ -244,8 +244,7 @@ def _attach_image(materials: Materials, cache: Cache, progress: Progress | None)
 def _driver_source(runtime: str) -> str:
     """The driver decides the tree and the preopens, which are part of every image."""
     names = ["image.py", "library.py", f"guest_{runtime}.py", *(["quickjs.py"] if runtime == "javascript" else [])]
-    folder = importlib.resources.files("fastness._wasi")
-    return "\0".join(folder.joinpath(name).read_text("utf-8") for name in names)
+    return "\0".join(own_files.text("_wasi", name) for name in names)
 
 
 def _make_image(

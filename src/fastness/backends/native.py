@@ -199,6 +199,7 @@ class NativeBackend(Backend):
         began, cancels = time.monotonic(), self.cancels
         with self._waiting.limit(left(request, began)):
             guest, family = await self._guest(request, staged, tell=calls is None)
+        family.calls = calls is not None
         try:
             whole, request = request, until(request, began)
             if guest.box.early is None:

@@ -8,15 +8,16 @@ import os
 import resource
 from typing import TYPE_CHECKING, Any
 
-from fastness.backends.native_guest import make_folder
-
 if TYPE_CHECKING:
+    from fastness.backends.native_folders import Folders
     from fastness.backends.native_guest import Guest
 
 
-def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool) -> dict[str, Any]:
+def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bool, calls: bool) -> dict[str, Any]:
     """
-    The request for a guest that has its user; makes its folders where they are on this side, below ``boxes``.
+    The request for a guest that has its user; where its folders are on this side, they are taken from ``folders``.
+
+    ``calls`` says that it will most likely call the host.
 
     Raises ``OSError``.
     """
@@ -29,15 +30,14 @@ def request(guest: Guest, config: dict[str, Any], boxes: str, *, ahead: bool) ->
         "files": files,
         "limits": _limits(guest, limits),
         "ahead": ahead,
+        "calls": calls,
         "programs": config["kind"] == "command",
         "into_group": False,
     }
     if config["tier"] == "isolated":
         writable = ["/work", "/tmp"] + (["/dev/shm"] if made["programs"] else [])  # noqa: S108  # of the guest alone
         return made | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
-    folder = guest.folder = os.path.join(boxes, name)
-    for path in (folder, f"{folder}/work", f"{folder}/tmp"):  # noqa: S108  # folders of ours
-        make_folder(path, guest.uid)
+    folder = guest.folder = folders.take(guest.uid)
     # Opened now: by the time that the guest says which folder it is, packages that nobody here has read may have run.
     above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -5,7 +5,6 @@ What a zygote is told: whose interpreter it is, which folders it shows to its gu
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import os
 import re
 import site
@@ -14,11 +13,13 @@ import sysconfig
 from typing import Any
 
 from fastness._linux import landlock, seccomp
+from fastness.backends.native_launch import COMMAND_PATH, ENVIRONMENTS
+from fastness.backends.own_files import text
 from fastness.errors import ConfigurationError
 
 #: What a guest is, inside: see :mod:`fastness._native.launcher`.
 GUEST_UID = 1000
-_MODULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_MODULE_NAME = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 _PRELOAD_MAX = 64
 _FOLDERS_MAX = 64
 #: What a confined interpreter may read of the system: libraries, and what says how text and time look.
@@ -26,20 +27,6 @@ _SYSTEM = (
     "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/usr/share/zoneinfo",
     "/usr/share/locale", "/etc/ld.so.cache", "/etc/localtime",
 )  # fmt: skip
-#: The environment of every native guest at its start.  One thread for linear algebra: a zygote may have no other, and
-#: a guest may raise it.
-_ENVIRONMENT = {
-    "LANG": "C.UTF-8",
-    "HOME": "/work",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "MALLOC_ARENA_MAX": "2",
-    "MPLBACKEND": "Agg",
-    "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108  # inside the guest
-    "NO_COLOR": "1",
-}
-_COMMAND_PATH = "/usr/local/bin:/usr/bin:/bin"
 #: Folders of an isolated guest that hide what the machine has by these names.
 _OF_THE_GUEST = ("/work", "/tmp", "/proc", "/dev", "/box", "/etc", "/var/tmp", "/var/run")  # noqa: S108  # inside
 #: Where the guest finds what it could not see at its own place.
@@ -51,7 +38,7 @@ def check_preload(preload: tuple[Any, ...]) -> tuple[str, ...]:
     if len(preload) > _PRELOAD_MAX:
         raise ConfigurationError("preload", f"{len(preload)} modules", f"at most {_PRELOAD_MAX}")
     for name in preload:
-        if not isinstance(name, str) or len(name) > 200 or not _MODULE_NAME.fullmatch(name):
+        if not isinstance(name, str) or len(name) > 200 or not re.fullmatch(_MODULE_NAME, name):
             raise ConfigurationError("preload", name, "dotted module names")
     return tuple(dict.fromkeys(preload))
 
@@ -109,7 +96,6 @@ def _standard_library() -> list[str]:
 
 def sources() -> dict[str, str]:
     """The texts that run inside guests."""
-    folder = importlib.resources.files("fastness.guest")
     names = {
         "_fastness_encode": "encode.py",
         "_fastness_sources": "sources.py",
@@ -117,7 +103,7 @@ def sources() -> dict[str, str]:
         "_fastness": "boot.py",
         "_fastness_native": "native.py",
     }
-    return {name: folder.joinpath(file).read_text("utf-8") for name, file in names.items()}
+    return {name: text("guest", file) for name, file in names.items()}
 
 
 def places(paths: list[str]) -> dict[str, str]:
@@ -174,16 +160,13 @@ def build(
         "boxes": boxes,
         "hidden": [] if isolated else hidden([*shown, boxes]),
     }
-    environment = dict(_ENVIRONMENT)
-    if not python:
-        environment = {"LANG": "C.UTF-8", "HOME": "/tmp", "PATH": _COMMAND_PATH, "TMPDIR": "/tmp"}  # noqa: S108  # inside
-    return config, environment
+    return config, dict(ENVIRONMENTS[kind])
 
 
 def command_environment(interpreter_first: bool = True) -> dict[str, str]:
     """What every program of the runtime ``command`` finds in its environment before what the caller passes."""
     own = inside(os.path.join(os.path.realpath(sys.base_prefix), "bin"), places(_interpreter()))
-    path = _COMMAND_PATH if not interpreter_first or own.startswith("/usr") else f"{own}:{_COMMAND_PATH}"
+    path = COMMAND_PATH if not interpreter_first or own.startswith("/usr") else f"{own}:{COMMAND_PATH}"
     # What tools keep in a home folder, and what Python keeps beside its sources, is not part of the project.
     home = {"HOME": "/tmp", "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108  # inside
     return {"LANG": "C.UTF-8", "PATH": path, "TERM": "dumb", **home}

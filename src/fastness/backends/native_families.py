@@ -4,28 +4,26 @@ The families of one sandbox: one for each kind of guest that was asked for, thos
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux import cgroup
-from fastness.backends import native_config
+from fastness.backends import native_ahead, native_config
 from fastness.backends.native_family import Family
 from fastness.backends.native_slots import SlotStock, no_groups, place
+from fastness.backends.native_spawn import Outfit
 from fastness.errors import BackendError
-from fastness.tier import Tier
 
 if TYPE_CHECKING:
     from fastness.backends.native_keeper import Keeper
     from fastness.runs import RunRequest
+    from fastness.tier import Tier
     from fastness.waiting import Waiting
 
 #: Families that are kept although they serve nobody.
 _FAMILIES_MAX = 16
-_numbers = count(1)
 
 
 class Families:
@@ -96,10 +94,10 @@ class Families:
             stock = self.stock()
             if kind == "command" and stock.place is None:
                 raise no_groups(self._tier)
-            boxes = _boxes_folder(self._tier)
-            config, environment = native_config.build(self._tier.value, kind, preload, packages, boxes)
+            wanted = self._tier.value, kind, preload, packages
+            outfit, first = native_ahead.take(wanted, stock.place) or (Outfit(wanted, stock.place), None)
             made: Family
-            made = Family(config, environment, self._waiting, stock, boxes, lambda one: self._keeper.bury(made, one))
+            made = Family(outfit, self._waiting, stock, lambda one: self._keeper.bury(made, one), first)
             made.ready_most = max(made.ready_most, self._ready)
             with self._lock:
                 self._by_key[key] = made
@@ -142,16 +140,3 @@ def _key(request: RunRequest) -> tuple[Any, ...]:
     wanted = request.packages
     packages = native_config.packages_of(wanted if wanted is None else tuple(wanted))
     return kind, preload, packages, request.tenant
-
-
-def _boxes_folder(tier: Tier) -> str:
-    if tier is Tier.ISOLATED:
-        return ""
-    folder = os.path.join(place()[0].folder, f"boxes-{next(_numbers)}")
-    try:
-        os.mkdir(folder, 0o700)
-        # Guests with a user of their own pass through it to the folder that is theirs; its names cannot be listed.
-        os.chmod(folder, 0o711)  # noqa: S103  # as above
-    except OSError as error:
-        raise BackendError("making a folder for guests", error, "free space where FASTNESS_HOME is") from None
-    return folder

@@ -13,19 +13,19 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fastness._linux import uids
-from fastness.backends import native_birth
+from fastness.backends import native_birth, native_folders
 from fastness.backends.box import Box, BoxLost, become_ready
-from fastness.backends.native_guest import Early, Guest, Size, make_folder, unborn
+from fastness.backends.native_guest import Early, Guest, Size, unborn
 from fastness.backends.native_ready import Ready
-from fastness.backends.native_slots import SlotStock, leaf
+from fastness.backends.native_slots import SlotStock
 from fastness.backends.zygote_process import ZygoteProcess
 from fastness.errors import BackendError
 from fastness.runtime import remove_tree
 
 if TYPE_CHECKING:
+    from fastness.backends.native_spawn import Outfit
     from fastness.waiting import Waiting
 
 #: After so many guests, or so many seconds, a zygote is replaced: all its guests have the same addresses and hash seed.
@@ -40,39 +40,42 @@ _names = count(1)
 
 
 class Family:
-    """Guests of one kind.  ``config`` and ``environment`` are the zygote's; ``boxes`` is a folder for work folders."""
+    """Guests of one kind, of zygotes with this ``outfit``; ``first`` is one that was begun already."""
 
     def __init__(
         self,
-        config: dict[str, Any],
-        environment: dict[str, str],
+        outfit: Outfit,
         waiting: Waiting,
         stock: SlotStock,
-        boxes: str,
         bury: Callable[[Guest], None],
+        first: ZygoteProcess | None = None,
     ) -> None:
-        self.config = config
-        self.tier: str = config["tier"]
-        self._environment = environment
+        self._outfit = outfit
+        self.config = outfit.config
+        self.tier: str = outfit.config["tier"]
         self._waiting = waiting
         self._stock = stock
-        self._boxes = boxes
+        self._boxes = outfit.boxes
+        self._folders = native_folders.Folders(outfit.boxes, lambda: f"b{next(_names)}")
         self._later = bury
         self._lock = threading.Lock()
         #: Of those who wait as the sandbox does, one sees to a new zygote; the keeper's thread waits in its own way.
         self._starting = waiting.slots(1)
         self._spawning = threading.Lock()
         self._zygote: ZygoteProcess | None = None
-        self._unborn: ZygoteProcess | None = None
+        self._users: dict[int, list[int]] = {}
+        #: One that was begun, and may not be ready yet.
+        self._unborn: ZygoteProcess | None = None if first is None else self._know(first)
         self._old = list[ZygoteProcess]()
         self._ready = Ready()
         #: Guests of other kinds that may wait beside those of the kind that was asked for last.
         self.ready_most = _READY_MOST
-        self._users: dict[int, list[int]] = {}
         self._guests: set[Guest] = set()
         self._retired = False
         #: Runs and sessions that are under way or wait for a guest; counted by the backend.
         self.holders = 0
+        #: Whether the last of them could call the host, as the next one will then most likely too.
+        self.calls = False
         self.used = time.monotonic()
 
     # the zygote
@@ -129,6 +132,7 @@ class Family:
                 self._remove_boxes()
             raise
         self._drop_ready_of(last)
+        self._folders.keep_only(-1 if made.uids is None else made.uids.base)
         return made
 
     def _begin(self) -> ZygoteProcess:
@@ -156,38 +160,12 @@ class Family:
         return zygote.guests >= RECYCLE_GUESTS or time.monotonic() - zygote.born > RECYCLE_S
 
     def _spawn(self) -> ZygoteProcess:
-        block = None
-        config = dict(self.config)
-        if uids.available():
-            try:
-                block = uids.claim()
-            except (OSError, ValueError) as error:
-                ours = isinstance(error, OSError) and error.filename
-                fix = "let root write there" if ours else f"set {uids.VARIABLE} to a free range"
-                raise BackendError("finding unused users", error, fix) from None
-            config["uids"] = [block.base, block.count]
-        place = self._stock.place if self.tier == "isolated" else None
-        config["into_groups"] = place is not None and place.supports_clone_into
-        folder = ""
-        try:
-            if self.tier != "isolated":
-                folder = config["temporary"] = os.path.join(self._boxes, f"b{next(_names)}")
-                make_folder(folder, -1 if block is None else block.base)
-            group = leaf(place, f"b{next(_names)}") if config["into_groups"] else None
-            zygote = ZygoteProcess.spawn(config, self._environment, group)
-        except BaseException as error:
-            if folder:
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
-            if block is not None:
-                block.release()
-            if isinstance(error, OSError):
-                raise BackendError("making a zygote's folder", error, "free space where FASTNESS_HOME is") from None
-            raise
-        zygote.uids = block
-        zygote.temporary = folder
-        if block is not None:
-            self._users[id(zygote)] = list(range(1, block.count))
+        return self._know(self._outfit.spawn())
+
+    def _know(self, zygote: ZygoteProcess) -> ZygoteProcess:
+        """Have the users of a new zygote ready to be given to its guests."""
+        if zygote.uids is not None:
+            self._users[id(zygote)] = list(range(1, zygote.uids.count))
         return zygote
 
     # guests
@@ -228,7 +206,7 @@ class Family:
             self._guests.add(guest)
         try:
             self._give_user(guest)
-            request = native_birth.request(guest, self.config, self._boxes, ahead=ahead)
+            request = native_birth.request(guest, self.config, self._folders, ahead=ahead, calls=self.calls)
             if request["programs"] and guest.uid >= 0:
                 # To open /dev/stderr by that name takes being its owner.
                 for fd in ends[1:]:
@@ -342,6 +320,7 @@ class Family:
                 self._stock.give(guest.slot)
             if gone and guest.folder:
                 remove_tree(guest.folder)
+                self._folders.add(guest.uid)
         except OSError:
             pass  # left to the end of this process, or to a sweep
         finally:
@@ -382,6 +361,7 @@ class Family:
             guest.box.kill()
         for zygote in zygotes:
             zygote.kill()
+        self._folders.close()
         for guest in ready:
             self.bury(guest)
         self._remove_boxes()

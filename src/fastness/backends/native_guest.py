@@ -67,10 +67,3 @@ def unborn(name: str, waiting: Waiting) -> tuple[Box, list[int]]:
         raise
     out, out_end, err, err_end = pipes
     return Box(name, ours, out, err, waiting), [theirs.detach(), out_end, err_end]
-
-
-def make_folder(path: str, uid: int) -> None:
-    """A folder that is open to its owner alone: user ``uid``, or this process's where it is -1.  Raises ``OSError``."""
-    os.mkdir(path, 0o700)
-    if uid >= 0:
-        os.chown(path, uid, uid)

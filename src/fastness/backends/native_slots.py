@@ -18,48 +18,88 @@ from fastness.tier import Guarantee, ProbeFailure, Tier
 
 _numbers = itertools.count(1)
 _places_lock = threading.Lock()
-_places: dict[int, tuple[Owner, cgroup.Slots | cgroup.Unavailable]] = {}
+_places: dict[int, _Place] = {}
+
+
+class _Place:
+    """This process's folder, and the search for its control groups."""
+
+    def __init__(self) -> None:
+        try:
+            self.owner = claim()
+        except OSError as error:
+            fix = "free space and files where FASTNESS_HOME, or XDG_RUNTIME_DIR, is"
+            raise BackendError("making this process's folder", error, fix) from error
+        self.search = cgroup.Search(self.owner.id)
+        self._noted = False
+        # What is registered last runs first, so this comes before the owner's own end.
+        atexit.register(_leave, os.getpid(), self)
+
+    def groups(self) -> cgroup.Slots | cgroup.Unavailable:
+        """The control groups, proven."""
+        found = self.search.finish()
+        if not self._noted and not isinstance(found, cgroup.Unavailable):
+            self._noted = True
+            try:
+                note_groups(self.owner, found.roots)
+            except OSError:
+                pass  # the folder has gone: a sweep from the same control group finds them without
+        return found
+
+
+def begin() -> cgroup.Slots | None:
+    """
+    Have :func:`place` looked for, and proven meanwhile; where groups will be if that holds, None where there are none.
+
+    Raises BackendError.
+    """
+    with _places_lock:
+        search = _place().search
+        search.begin()
+        return search.slots
 
 
 def place() -> tuple[Owner, cgroup.Slots | cgroup.Unavailable]:
     """This process's folder and its control groups, looked for once.  Raises BackendError."""
     with _places_lock:
-        pid = os.getpid()
-        found = _places.get(pid)
-        if found is None or found[0].released:
+        found = _place()
+        try:
+            return found.owner, found.groups()
+        except BaseException:
+            # The proof was broken off, and the next caller begins with another.
             _places.clear()
-            try:
-                owner = claim()
-            except OSError as error:
-                fix = "free space and files where FASTNESS_HOME, or XDG_RUNTIME_DIR, is"
-                raise BackendError("making this process's folder", error, fix) from error
-            found = _places[pid] = (owner, cgroup.find(owner.id))
-            if not isinstance(found[1], cgroup.Unavailable):
-                try:
-                    note_groups(owner, found[1].roots)
-                except OSError:
-                    pass  # the folder has gone: a sweep from the same control group finds them without
-                # What is registered last runs first, so this comes before the owner's own end.
-                atexit.register(_leave, pid, owner, found[1])
-        return found
+            raise
+
+
+def _place() -> _Place:
+    pid = os.getpid()
+    found = _places.get(pid)
+    if found is None or found.owner.released:
+        _places.clear()
+        found = _places[pid] = _Place()
+    return found
 
 
 def _in_child() -> None:
     # Another thread of the parent may have held it, and there is none here that would let go.
     global _places_lock  # noqa: PLW0603  # one place for groups in a process
     _places_lock = threading.Lock()
-    for _, slots in _places.values():
-        if not isinstance(slots, cgroup.Unavailable):
+    for found in _places.values():
+        if found.search.slots is not None:
             # The locks belong to the open files, which the parent goes on holding.
-            slots.let_go()
+            found.search.slots.let_go()
 
 
 os.register_at_fork(after_in_child=_in_child)
 
 
-def _leave(pid: int, owner: Owner, slots: Slots) -> None:
+def _leave(pid: int, found: _Place) -> None:
     """Remove every group of this process as it ends, with whatever is left in it."""
+    owner = found.owner
     if os.getpid() != pid or owner.released:
+        return
+    slots = found.groups()
+    if isinstance(slots, cgroup.Unavailable):
         return
     for root in slots.roots:
         try:

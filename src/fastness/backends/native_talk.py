@@ -89,6 +89,8 @@ class Talk:
         self.cancel_grace_s = 0.0
         #: When a guest that was asked to end has no more time for it; 0 where it was not.
         self.asked_until = 0.0
+        #: When something may be over its limit at the earliest.
+        self._until = 0.0
         self._next_look = 0.0
         self._events = 0
 
@@ -118,6 +120,7 @@ class Talk:
         # What was used cannot be read off a process that is gone.
         self.memory = self.peak()
         self.asked_until = time.monotonic() + grace_s
+        self._until = 0.0
         self.box.ask_to_end(grace_s)
 
     async def run(
@@ -180,7 +183,7 @@ class Talk:
         """Whether the guest ends by itself, now that its conversation has: a process closes that just before."""
         try:
             with self.box.waiting.limit(_CLOSING_S):
-                await self.box.waiting.readable(self.box.process)  # type: ignore[arg-type]  # a descriptor does as well
+                await self.box.waiting.readable(self.box.process)
         except TimeoutError:
             return False
         return True
@@ -192,6 +195,8 @@ class Talk:
         # heard as all that comes later is, for it may be calls, after which the guest waits.
         more: bool | None = True
         heard = self.bystander.control_fd if self.bystander is not None else -1
+        bell = self.calling.fileno() if self.calling is not None else -1
+        alone = {talk}
         while more is not None:
             if box.closed:
                 # Its descriptors tell of nothing any more, and their numbers may be another guest's.
@@ -205,14 +210,16 @@ class Talk:
             if box.session.paused and any(fd == talk and what & select.EPOLLHUP for fd, what in events):
                 # Nothing more is taken from it, and it can be given nothing.
                 raise BoxLost("the guest has ended")
-            for name, fd in (("stdout", box.out), ("stderr", box.err)):
-                if fd in ready and not self._read(name, fd):
-                    waiter.unregister(fd)
-            if self.bystander is not None and heard in ready and not self.bystander.pump():
-                with contextlib.suppress(OSError):
-                    # It may have been closed by now, and with that it is off the list.
-                    waiter.unregister(heard)
-            answered = self.calling is not None and self._answer(waiter)
+            if ready != alone:
+                for name, fd in (("stdout", box.out), ("stderr", box.err)):
+                    if fd in ready and not self._read(name, fd):
+                        waiter.unregister(fd)
+                if self.bystander is not None and heard in ready and not self.bystander.pump():
+                    with contextlib.suppress(OSError):
+                        # It may have been closed by now, and with that it is off the list.
+                        waiter.unregister(heard)
+            # Answers come with the bell; else there are only those that the guest has not taken yet.
+            answered = self.calling is not None and (bell in ready or box.outbox.size > 0) and self._answer(waiter)
             if more or answered or talk in ready or process in ready:
                 # What a guest said before it ended is still in the socket and the pipes.
                 more = self._hear()
@@ -229,15 +236,12 @@ class Talk:
         """Give the guest what answers there are; True where it may be heard again, after a time in which it was not."""
         assert self.calling is not None
         box = self.box
-        try:
-            # While it takes them, the broker has a moment for what it still has to write of them.
-            while frames := self.calling.answers():
-                for frame in frames:
-                    box.outbox.post(frame)
-                box.outbox.deliver()
-            box.outbox.deliver()
-        except OSError as error:
-            raise BoxLost(str(error.strerror)) from None
+        self._deliver()
+        # While it takes them, the broker has a moment for what it still has to write of them.
+        while frames := self.calling.answers():
+            for frame in frames:
+                box.outbox.post(frame)
+            self._deliver()
         interest = 0 if box.session.paused or box.outbox.size > _UNREAD else select.EPOLLIN
         wanted = interest | (select.EPOLLOUT if box.outbox.size else 0)
         if wanted == self._interest:
@@ -246,6 +250,12 @@ class Talk:
         self._interest = wanted
         waiter.modify(box.talk.fileno(), wanted)
         return resumed
+
+    def _deliver(self) -> None:
+        try:
+            self.box.outbox.deliver()
+        except OSError as error:
+            raise BoxLost(str(error.strerror)) from None
 
     def _hear(self) -> bool | None:
         """Take some of what has come; None after the last message of the invoke, True where there may be more."""
@@ -274,7 +284,10 @@ class Talk:
             self.claims += blob[: _CLAIMS_CAP - len(self.claims)]
             return False
         if self.calling is not None and isinstance(message, (m.Call, m.Drop, m.Log)):
-            self.calling.take(message, blob)
+            outbox = self.box.outbox
+            if frame := self.calling.take(message, blob, at_once=not outbox.size):
+                outbox.post(frame)
+                self._deliver()
             if self.calling.over:
                 self.end(OutcomeKind.CALL_LIMIT, f"more than {self.request.limits.calls} calls of the host")
             return False
@@ -314,13 +327,15 @@ class Talk:
     # time
 
     def _patience(self) -> float:
-        limits = self.request.limits
-        left = limits.wall_s - (time.monotonic() - self.began)
-        if self.asked_until:
-            left = self.asked_until - time.monotonic()
-        cpu_left = limits.cpu_s - (self.clock() - self.cpu_before)
-        step = min(left, max(cpu_left / _CPUS, 0.005))
-        return max(0.001, min(step, _WATCH_S) if self.watch is not None else step)
+        now = time.monotonic()
+        if now >= self._until:
+            limits = self.request.limits
+            left = self.asked_until - now if self.asked_until else limits.wall_s - (now - self.began)
+            cpu_left = limits.cpu_s - (self.clock() - self.cpu_before)
+            step = min(left, max(cpu_left / _CPUS, 0.005))
+            # The guest's clock is asked anew when the time that it had left then, on all processors, has passed.
+            self._until = now + (min(step, _WATCH_S) if self.watch is not None else step)
+        return max(0.001, self._until - now)
 
     def _look(self, grace_s: float) -> None:
         """Something may be over its limit: time, processor time, or what ``watch`` knows."""

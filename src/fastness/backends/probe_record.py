@@ -7,18 +7,18 @@ Only a verdict that holds is kept; what failed is looked for anew each time, for
 from __future__ import annotations
 
 import hashlib
-import importlib.resources
 import os
 import sys
 
 import msgspec
 
 from fastness._wasi import home
+from fastness.backends import own_files
 from fastness.errors import BackendError, ConfigurationError
 from fastness.tier import Probe
 
-#: Packages whose code a verdict depends on, beside what the caller names.
-_PACKAGES = ("fastness._linux", "fastness.backends")
+#: Subpackages whose code a verdict depends on, beside those that the caller names.
+_PACKAGES = ("_linux", "backends")
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,9 +32,8 @@ def key(packages: tuple[str, ...], more: str) -> str:
         boot = stream.read(64).strip()
     digest = hashlib.sha256()
     for package in (*_PACKAGES, *packages):
-        for file in sorted(importlib.resources.files(package).iterdir(), key=lambda item: item.name):
-            if file.name.endswith((".py", ".txt")):
-                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+        for name, content in own_files.code(package):
+            digest.update(name.encode() + b"\0" + content)
     return f"{boot} {os.geteuid()} {sys.executable} {digest.hexdigest()} {more}"
 
 

@@ -8,6 +8,7 @@ code; what it gets are frames.  A deadline is kept twice: by the engine, and by 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 import time
@@ -28,10 +29,11 @@ from fastness.backends.telling import ToldOnce
 from fastness.backends.wasm_session import WasmSession
 from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError
+from fastness.looping import LoopWaiting
 from fastness.runner.pool import Pool
 from fastness.runs import Outcome, OutcomeKind, RunRequest
 from fastness.tier import Probe, Tier
-from fastness.waiting import LoopWaiting, Slots, Waiting
+from fastness.waiting import Slots, Waiting
 
 #: Seconds after which an idle engine ends by itself, and after which this side no longer uses one.
 IDLE_S = 120.0
@@ -85,7 +87,7 @@ class WasmBackend(Backend):
         self._sessions: set[WasmSession] = set()
 
     async def probe(self, *, afresh: bool = False) -> Probe:
-        """Run the proofs of :mod:`fastness.backends.wasm_probe`, or take them from this boot's record."""
+        """Run the proofs of :mod:`fastness.backends.wasm_proofs`, or take them from this boot's record."""
         if not afresh:
             found = await self._waiting.call(wasm_probe.recorded)
             if found is not None:
@@ -96,7 +98,10 @@ class WasmBackend(Backend):
             assert report is not None
             return report
 
-        verdict = await wasm_probe.probe(run, self.engine_pids, self._engine_layers, self._waiting)
+        # Its imports take longer than reading the record.
+        from fastness.backends import wasm_proofs
+
+        verdict = await wasm_proofs.probe(run, self.engine_pids, self._engine_layers, self._waiting)
         await self._waiting.call(partial(wasm_probe.record, verdict))
         return verdict
 
@@ -143,7 +148,7 @@ class WasmBackend(Backend):
             return stock.Said()
         return lambda progress: sink("progress", progress._asdict())
 
-    async def _module(self, request: RunRequest) -> stock.Materials:
+    async def _module(self, request: RunRequest, began: float) -> stock.Materials:
         if not isinstance(request.module, bytes) or not request.module:
             raise ConfigurationError("module", type(request.module).__name__, "the bytes of a WebAssembly module")
         digest = hashlib.sha256(request.module).hexdigest()
@@ -153,7 +158,14 @@ class WasmBackend(Backend):
             return found
         cancel = threading.Event()
         try:
-            compiled = await self._waiting.call(partial(compiler.compile_user_module, request.module, cancel=cancel))
+            most = min(left(request, began) or math.inf, float(compiler.USER_COMPILE_CPU_S))
+            compiled = await self._waiting.call(
+                partial(compiler.compile_user_module, request.module, most, cancel=cancel)
+            )
+        except ConfigurationError:
+            # Raises TimeoutError where that is why.
+            left(request, began)
+            raise
         except BaseException:
             cancel.set()
             raise
@@ -216,9 +228,9 @@ class WasmBackend(Backend):
         if total >= self._engines and idle:
             min(idle, key=lambda pool: pool.used).close()
 
-    async def _materials(self, request: RunRequest, want: str, sink: Sink | None) -> stock.Materials:
+    async def _materials(self, request: RunRequest, want: str, sink: Sink | None, began: float) -> stock.Materials:
         if request.runtime == "wasi":
-            return await self._module(request)
+            return await self._module(request, began)
         return await self._language(request, want, sink)
 
     # running
@@ -277,7 +289,7 @@ class WasmBackend(Backend):
     ) -> Report | None:
         cancels = self._cancels
         with self._waiting.limit(left(request, began)):
-            materials = await self._materials(request, want, sink)
+            materials = await self._materials(request, want, sink, began)
             pool = self._pool(materials, request.tenant)
             engine = await pool.acquire()
         reusable = False
@@ -325,7 +337,7 @@ class WasmBackend(Backend):
     async def warm(self, request: RunRequest, count: int) -> None:
         """Have ``count`` engines waiting."""
         _check(request)
-        materials = await self._materials(request, "any", None)
+        materials = await self._materials(request, "any", None, time.monotonic())
         # More than may serve at once cannot wait at once.
         await self._pool(materials, request.tenant).warm(min(count, self._engines))
 

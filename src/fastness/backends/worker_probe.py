@@ -133,7 +133,7 @@ class _Prover:
 
 
 def _key() -> str:
-    return probe_record.key(("fastness._native", "fastness.guest"), "")
+    return probe_record.key(("_native", "guest"), "")
 
 
 async def probe(backend: WorkerBackend, waiting: Waiting, *, afresh: bool) -> Probe:

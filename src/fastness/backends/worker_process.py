@@ -5,7 +5,6 @@ The host's side of one worker: a box whose process has a keeper, and the end of 
 from __future__ import annotations
 
 import contextlib
-import importlib.resources
 import json
 import os
 import resource
@@ -21,7 +20,7 @@ from fastness._linux import memory, procs
 from fastness._native import datagrams
 from fastness.backends import native_config
 from fastness.backends.box import Box, BoxLost
-from fastness.backends.engine_process import source_root
+from fastness.backends.own_files import source_root, text
 from fastness.environment import guest_env
 from fastness.errors import BackendError
 from fastness.runtime import remove_tree
@@ -57,13 +56,12 @@ def interpreter() -> list[str]:
 
 def configuration(preload: tuple[str, ...], packages: tuple[str, ...], firewall: bool = True) -> int:
     """What workers of one kind are told, as a sealed file in memory; the caller closes it."""
-    folder = importlib.resources.files("fastness.guest")
     standard = native_config._standard_library()
-    sources = native_config.sources() | {"_fastness_firewall": folder.joinpath("firewall.py").read_text("utf-8")}
+    sources = native_config.sources() | {"_fastness_firewall": text("guest", "firewall.py")}
     # The firewall loads no extension module by a way that has a link on it.
     searched = [os.path.realpath(path) for path in (*standard, *packages)]
     config = {
-        "main": folder.joinpath("worker.py").read_text("utf-8"),
+        "main": text("guest", "worker.py"),
         "sources": sources,
         "sys_path": searched,
         # Where extension modules may come from.

@@ -9,34 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastness._linux.procs import kill_tree
 from fastness._native import datagrams
-from fastness.backends import native_config, zygote_words
-from fastness.backends.box import memory_of, pid_of
-from fastness.backends.engine_process import source_root, spawn_in_lasting_thread
+from fastness.backends import native_config, native_launch, zygote_words
+from fastness.backends.lasting_thread import spawn_in_lasting_thread
+from fastness.backends.process_numbers import memory_of, pid_of
 from fastness.errors import BackendError
 from fastness.runtime import remove_tree
 
 if TYPE_CHECKING:
     from fastness._linux.cgroup_slot import Slot
     from fastness._linux.uids import Block
+    from fastness.backends.native_launch import Launch
     from fastness.waiting import Waiting
 
 #: Seconds that a zygote may take until it is ready, imports included.
 START_S = 120.0
-#: Bytes of what it and its imports write to their error stream; a write past them fails.
-_WORDS_MAX = 1 << 18
-#: The source folder is the current one, so that no argument, which guests can read, tells where it is.
-_BOOT = "import sys,os;sys.path.insert(0,os.getcwd());from fastness._native.launcher import main;main()()()"
 #: Seconds for a zygote to take a request, and between two tries.
 _ASKING_S = 20.0
 _AGAIN_S = 0.002
@@ -49,10 +45,8 @@ _AT_ONCE = 1024
 class ZygoteProcess:
     """One zygote with its launcher (and mother).  ``config`` is what it was told."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], control: socket.socket, config: dict[str, Any], words: int
-    ) -> None:
-        self.process = process
+    def __init__(self, launched: Launch, config: dict[str, Any]) -> None:
+        self.process = launched.process
         self.config = config
         self.uids: Block | None = None
         self.leaf: Slot | None = None
@@ -63,8 +57,8 @@ class ZygoteProcess:
         self.born = time.monotonic()
         self.start_ms = 0.0
         self.guests = 0
-        self._control = control
-        self._words = words
+        self._control = launched.control
+        self._words = launched.words
         self._lock = threading.Lock()
         self._ready = False
         #: What it is importing just now, of what the caller has asked for.
@@ -79,14 +73,20 @@ class ZygoteProcess:
         self.pid = 0
 
     @classmethod
-    def spawn(cls, config: dict[str, Any], environment: dict[str, str], leaf: Slot | None = None) -> ZygoteProcess:
+    def spawn(
+        cls,
+        config: dict[str, Any],
+        environment: dict[str, str],
+        leaf: Slot | None = None,
+        launched: Launch | None = None,
+    ) -> ZygoteProcess:
         """
         Start the processes, in the control group ``leaf`` where there is one; the group ends with them.
 
-        Raises BackendError.
+        What was ``launched`` with this environment goes on from there.  Raises BackendError.
         """
         try:
-            return spawn_in_lasting_thread(lambda: cls._spawn(config, environment, leaf))
+            launched = launched or spawn_in_lasting_thread(partial(native_launch.launch, environment))
         except BaseException as error:
             if leaf is not None:
                 leaf.remove()
@@ -95,47 +95,20 @@ class ZygoteProcess:
                 fix = "free memory, descriptors or process slots"
                 raise BackendError("starting a zygote", error, fix) from error
             raise
-
-    @classmethod
-    def _spawn(cls, config: dict[str, Any], environment: dict[str, str], leaf: Slot | None) -> ZygoteProcess:
-        words = os.memfd_create("fastness-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
-            # What is imported may write without end, and this is memory.
-            os.ftruncate(words, _WORDS_MAX)
-            fcntl.fcntl(words, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
-            ours, theirs = datagrams.pair()
-        except BaseException:
-            os.close(words)
-            raise
-        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _BOOT, str(theirs.fileno())]
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=words,
-                pass_fds=(theirs.fileno(),),
-                env=environment,
-                cwd=source_root(),
-                start_new_session=True,
-            )
-        except BaseException:
-            ours.close()
-            os.close(words)
-            raise
-        finally:
-            theirs.close()
-        zygote = cls(process, ours, config, words)
+        zygote = cls(launched, config)
         zygote.leaf = leaf
+        zygote._tell()
+        return zygote
+
+    def _tell(self) -> None:
         try:
-            if leaf is not None:
+            if self.leaf is not None:
                 # It forks nothing before it has heard what it is to do.
-                leaf.attach(process.pid)
-            datagrams.send(ours, {**config, "parent": os.getpid()})
+                self.leaf.attach(self.process.pid)
+            datagrams.send(self._control, {**self.config, "parent": os.getpid()})
         except OSError:
             pass  # it has ended, and `start` will say why
-        ours.setblocking(False)
-        return zygote
+        self._control.setblocking(False)
 
     async def start(self, waiting: Waiting) -> None:
         """
@@ -163,7 +136,7 @@ class ZygoteProcess:
     def _why(self) -> Exception:
         failed = self._failed or {}
         with self._lock:
-            text = os.pread(self._words, _WORDS_MAX, 0).rstrip(b"\0") if self._words >= 0 else b""
+            text = os.pread(self._words, native_launch.WORDS_MAX, 0).rstrip(b"\0") if self._words >= 0 else b""
         words = text[-4096:].decode("utf-8", "replace").strip()
         cause = failed.get("failed") or (words.splitlines() or [self._ending()])[-1]
         if failed.get("preload"):

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import math
 import threading
 import time
-from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from fastness.broker import portal
-from fastness.broker.announced import Announced, told_of
+from fastness.broker.account import Account, told_of
+from fastness.broker.answers import Answers
 from fastness.broker.asked import TEXT_MAX, Asker, Invalid, described
 from fastness.broker.counts import Counts
 from fastness.broker.failures import failure
-from fastness.broker.gate import Allowed, Gate, Refused
+from fastness.broker.gate import Gate, Refused
 from fastness.broker.leavings import Leavings
 from fastness.broker.lookout import Lookout
 from fastness.broker.outcomes import Outcomes
@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
     from fastness.metering.meter import Meter
 
-#: Seconds that cancelled calls have to come to rest, and that this and the end of what they left open takes.
-_REST_S, _CLOSE_S = 5.0, 9.0
+#: Seconds that cancelled calls have to come to rest, and those that the loop has, which may wait for the trail.
+_REST_S, _LOOP_S = 1.0, 5.0
+#: No answer: the call was recorded, and goes on in the loop.
+_LATER = Answer(0)
 
 
 class RunCalls:
@@ -54,9 +56,8 @@ class RunCalls:
     does not: whoever revoked it may be another process.  Close it when the run is over.
 
     Calls are served in the broker's loop.  With ``here``, those whose adapter and trail wait for nobody are served on
-    the thread that submits them, which must be one that may take a tenth of a millisecond for it.
-
-    ``meter`` counts what is used, and refuses calls that a quota does not leave.
+    the thread that submits them, which must be one that may take a tenth of a millisecond for it.  ``meter`` counts
+    what is used, and refuses calls that a quota does not leave.
     """
 
     def __init__(
@@ -89,13 +90,12 @@ class RunCalls:
         self._value_bytes = value_bytes
         self._lookout = Lookout(gate, lambda: bool(self._tasks) and not self._closed, self._cut_short)
         self._lock = threading.Lock()
-        self._answers: deque[Answer] = deque()
+        self._answers = Answers()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         #: Calls that were handed to the loop and have not begun, and those dropped before they had.
         self._waiting: set[int] = set()
         self._dropped: set[int] = set()
         self._refusals = Refusals()
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._closed = False
         #: Why everything that is in flight is being cancelled.
         self._why = DenialCode.CANCELLED
@@ -109,22 +109,30 @@ class RunCalls:
 
     def submit(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         """Take a call; never waits.  Raises TooManyCalls."""
+        answer = self.ask(id, capability, operation, arguments)
+        if answer is not None:
+            self._answers.put(answer)
+
+    def ask(self, id: int, capability: str, operation: str, arguments: bytes) -> Answer | None:
+        """Take a call; its answer, where it was there at once.  Raises TooManyCalls."""
         with self._lock:
             if self._closed:
-                return
+                return None
             if self._left <= 0:
                 raise TooManyCalls
             self._left -= 1
-            self._waiting.add(id)
-            if self._submits:
-                self._serving.add(id)
+            (self._serving if self._submits else self._waiting).add(id)
         if self._submits:
             try:
-                if self._served(id, capability, operation, arguments):
-                    return
+                answer = self._served(id, capability, operation, arguments)
+                if answer is None or answer is _LATER:
+                    self._waiting.add(id)
             finally:
                 self._serving.discard(id)
+            if answer is not None:
+                return None if answer is _LATER else answer
         portal.soon(self._begin, id, capability, operation, arguments)
+        return None
 
     def drop(self, id: int) -> None:
         """The guest has no more use for the answer."""
@@ -132,20 +140,14 @@ class RunCalls:
 
     def fileno(self) -> int:
         """Readable while there are answers."""
-        return self._bell
+        return self._answers.fileno()
 
     def answers(self) -> list[Answer]:
         """Answers since the last time."""
-        with self._lock:
-            if self._closed:
-                return []
-            found = list(self._answers)
-            self._answers.clear()
-            if not (found and self._outcomes and self._submits):
-                # With answers to give it stays rung, so that this is asked again when they have been given.
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._bell)
-        if not found and self._outcomes and self._submits:
+        owed = self._submits and bool(self._outcomes)
+        # With outcomes to record this is asked again when the answers have been given.
+        found = self._answers.take(again=owed)
+        if owed and not found:
             self._outcomes.settle(wait=False)
         return found
 
@@ -164,22 +166,21 @@ class RunCalls:
             if self._closed:
                 return
             self._closed = True
+        self._answers.close()
         self._outcomes.settle(wait=True)
         with self._lock:
             # A run that called nothing has woken no loop.
             idle = not (self._waiting or self._tasks or self._serving or self._asker.opened)
         if not idle:
-            portal.wait(self._rest(), _CLOSE_S)
-        with self._lock:
-            os.close(self._bell)
+            portal.rest(self._rest(), _REST_S + _LOOP_S)
 
     # of the host
 
-    def revoke(self, why: DenialCode = DenialCode.REVOKED) -> None:
-        """What is in flight is cancelled; what was done by then is done, and its record says so.  Any thread."""
+    def revoke(self, why: DenialCode = DenialCode.REVOKED, *, over: bool = False) -> None:
+        """What is in flight is cancelled, what was done is done; with ``over`` all else is refused.  Any thread."""
+        self._gate.over = why if over else self._gate.over
         self._why = why
         portal.soon(self._cancel_all)
-        portal.soon(self._leavings.end_soon)
 
     @property
     def in_flight(self) -> tuple[int, ...]:
@@ -189,68 +190,62 @@ class RunCalls:
 
     # on the thread that submits, or in the loop
 
-    def _served(self, id: int, capability: str, operation: str, arguments: bytes) -> bool:
-        """Serve a call here; False, and nothing done, where anything of it may have to wait or is to be refused."""
+    def _served(self, id: int, capability: str, operation: str, arguments: bytes) -> Answer | None:
+        """
+        The answer to a call that is served here.
+
+        None, and nothing was done, where anything of it may have to wait or is to be refused; :data:`_LATER` where it
+        is recorded as about to happen, and happens in the loop.
+        """
         assert self._quick is not None
         decided = self._gate.decide(capability, operation)
         if isinstance(decided, Refused) or decided.at_once is None or decided.operation.leaves:
-            return False
+            return None
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
         except Invalid:
-            return False
+            return None
         context = self._asker.context(decided)
         if self._outcomes:
             self._outcomes.settle(wait=False)
         if not self._counts.take():
-            return False
+            return None
         number = self._quick.intend_at_once(intent)
         if number is None:
             self._counts.give_back()
-            return False
-        self._do_here(id, number, intent, decided, given, context)
-        return True
-
-    def _do_here(
-        self, id: int, number: int, intent: Intent, decided: Allowed, given: msgspec.Struct, context: CallContext
-    ) -> None:
+            return None
         began = time.monotonic_ns()
         code, message, value = "", "", b""
         try:
             self._gate.stand(intent.target)
-            if context.deadline <= time.monotonic():
+            if context.deadline * 1e9 <= began:
                 raise TimeoutError
-            value = values.encode(decided.at_once(intent.operation, given, context), self._value_bytes)
+            value = values.encode(decided.at_once(operation, given, context), self._value_bytes)
         except Later:
-            # It is recorded as about to happen, and happens in the loop.
             portal.soon(self._begin_recorded, id, number, intent, decided.adapter, given, context)
-            return
+            return _LATER
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
             code, message, noted = failure(error)
             if noted is not None:
                 self._refusals.note(intent, noted)
-        self._counts.over(intent.capability, code, context)
+        self._counts.over(capability, code, context)
         self._outcomes.owe(number, intent, **told_of(code, (time.monotonic_ns() - began) // 1000, context))
-        with self._lock:
-            self._waiting.discard(id)
-            closed = self._closed
-            if not closed:
-                self._answers.append(Answer(id, value, code, message[:TEXT_MAX]))
-                os.eventfd_write(self._bell, 1)
-        if closed:
+        if self._closed:
+            # Whoever closed may have looked for what is owed before this was.
             self._outcomes.settle(wait=True)
+        return Answer(id, value, code, message[:TEXT_MAX])
 
     # in the loop
 
-    def _begin_recorded(self, id: int, number: int, *of: Any) -> None:
+    def _begin_recorded(self, id: int, number: int, intent: Intent, *of: Any) -> None:
         with self._lock:
             self._waiting.discard(id)
             if not self._closed and id not in self._dropped:
-                self._start(id, self._do(id, number, *of))
+                self._start(id, self._do(id, number, intent, *of))
                 return
             self._dropped.discard(id)
-        self._counts.over(of[0].capability, self._why.value)
-        self._outcomes.record(number, of[0], {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
+        self._counts.over(intent.capability, self._why.value)
+        self._outcomes.record(number, intent, {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
 
     def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
         with self._lock:
@@ -263,30 +258,40 @@ class RunCalls:
         if over:
             return
         try:
-            if self._quick is not None and self._served(id, capability, operation, arguments):
+            answer = self._served(id, capability, operation, arguments) if self._quick is not None else None
+            if answer is not None:
+                if answer is not _LATER:
+                    with self._lock:
+                        self._waiting.discard(id)
+                    self._answers.put(answer)
                 # While the guest takes the answer.
                 self._outcomes.settle(wait=True)
                 return
         finally:
             self._serving.discard(id)
+        recorded = self._recorded(id, capability, operation, arguments)
+        if recorded is not None:
+            self._begin_recorded(id, *recorded)
+            return
         with self._lock:
             self._waiting.discard(id)
-            if not self._closed:
-                self._start(id, self._serve(id, capability, operation, arguments))
 
     def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(self._held(id, work))
         self._tasks[id] = task
         self._lookout.begin(task.get_loop())
-        task.add_done_callback(lambda _: self._rested(id))
+
+    async def _held(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        finally:
+            # Here and not in a callback, which would come a turn of the loop later.
+            with self._lock:
+                self._tasks.pop(id, None)
 
     def _cut_short(self, why: DenialCode) -> None:
         self._why = why
         self._cancel_all()
-
-    def _rested(self, id: int) -> None:
-        with self._lock:
-            self._tasks.pop(id, None)
 
     def _drop(self, id: int) -> None:
         with self._lock:
@@ -301,6 +306,7 @@ class RunCalls:
             tasks = list(self._tasks.values())
         for task in tasks:
             self._cancel(task)
+        self._leavings.end_soon()
 
     @staticmethod
     def _cancel(task: asyncio.Task[None]) -> None:
@@ -312,74 +318,76 @@ class RunCalls:
         self._cancel_all()
         with self._lock:
             tasks = list(self._tasks.values())
+        ends = time.monotonic() + _REST_S
         if tasks:
             await asyncio.wait(tasks, timeout=_REST_S)
-        ends = time.monotonic() + _REST_S
         # What another thread serves just now takes no longer than this.
         while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
             await asyncio.sleep(0.001)
         await self._leavings.end()
 
-    async def _serve(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
+    def _recorded(
+        self, id: int, capability: str, operation: str, arguments: bytes
+    ) -> tuple[int, Intent, Any, msgspec.Struct, CallContext] | None:
+        """What there is to do of a call, recorded as about to happen; None where it is answered, and nothing is."""
         intent = self._asker.intent(capability, operation)
         try:
             self._counts.admit(capability)
         except QuotaExceeded as error:
             self._refusals.note(intent, DenialCode.QUOTA)
             self._tell(id, intent, DenialCode.QUOTA.value, str(error))
-            return
+            return None
         except BackendError:
-            self._answer(Answer(id, code="failed", message="the call could not be counted, so nothing was done"))
-            return
+            self._answers.put(Answer(id, code="failed", message="the call could not be counted, so nothing was done"))
+            return None
         decided = self._gate.decide(capability, operation)
         if isinstance(decided, Refused):
             self._refusals.note(intent, decided.code)
             self._fail(id, intent, decided.code.value, "")
-            return
+            return None
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
         except Invalid as error:
             self._fail(id, intent, "invalid", str(error))
-            return
+            return None
         context = self._asker.context(decided)
         try:
             number = self._trail.intend(intent)
         except BackendError:
             # What cannot be recorded does not happen.
             self._counts.over(capability, "failed")
-            self._answer(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
-            return
-        await self._do(id, number, intent, decided.adapter, given, context)
+            self._answers.put(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
+            return None
+        return number, intent, decided.adapter, given, context
 
     async def _do(
         self, id: int, number: int, intent: Intent, adapter: Any, given: msgspec.Struct, context: CallContext
     ) -> None:
-        began = time.monotonic_ns()
+        account = Account(self._gate, self._trail, number, intent, context)
         code, message, value = "", "", b""
+        refused: DenialCode | None = None
         cancelled = False
-        announced = Announced(self._gate, self._trail, intent, number)
-        context.before, context.note = announced.before, announced.note
         try:
             self._gate.stand(intent.target)
-            async with asyncio.timeout(max(0.0, context.deadline - time.monotonic())):
+            left = max(0.0, context.deadline - time.monotonic())
+            async with asyncio.timeout(None if left == math.inf else left):
                 result = await adapter.call(intent.operation, given, context)
             value = values.encode(result, self._value_bytes)
         except asyncio.CancelledError:
-            # It may have happened by now: the record says that nobody waited for the end.
-            cancelled = True
-            code = self._why.value
+            # It may have happened by now.
+            cancelled = context.effect = True
+            refused, code = self._why, self._why.value
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
-            code, message, noted = failure(error)
-            if noted is not None:
-                self._refusals.note(intent, noted)
+            code, message, refused = failure(error)
         self._counts.over(intent.capability, code, context)
-        if not announced.done(told_of(code, (time.monotonic_ns() - began) // 1000, context)):
+        unheard = cancelled and refused is DenialCode.CANCELLED
+        if refused is not None and not unheard:
+            self._refusals.note(intent, refused, effect=account.effect)
+        if not account.end(code, refused=refused):
             code, message, value = "failed", "how the call ended could not be recorded", b""
-        if cancelled and self._why is DenialCode.CANCELLED:
+        if unheard:
             return
-        if cancelled:
-            self._refusals.note(intent, self._why)
-        self._answer(Answer(id, value, code, message[:TEXT_MAX]))
+        self._answers.put(Answer(id, value, code, message[:TEXT_MAX]))
 
     def _fail(self, id: int, intent: Intent, code: str, message: str) -> None:
         self._counts.over(intent.capability, code)
@@ -388,11 +396,4 @@ class RunCalls:
     def _tell(self, id: int, intent: Intent, code: str, message: str) -> None:
         with contextlib.suppress(BackendError):  # nothing has happened that would go unrecorded
             self._trail.refused(intent, code=code)
-        self._answer(Answer(id, code=code, message=message[:TEXT_MAX]))
-
-    def _answer(self, answer: Answer) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._answers.append(answer)
-            os.eventfd_write(self._bell, 1)
+        self._answers.put(Answer(id, code=code, message=message[:TEXT_MAX]))

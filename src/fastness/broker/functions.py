@@ -38,8 +38,9 @@ __all__ = ["KIND", "Functions", "HostFunction", "HostScope", "stubs"]
 KIND = "host"
 _FUNCTIONS_MAX = 256
 _DOC_MAX = 2000
-#: Functions of one host that block at once; calls beyond wait.
-_THREADS = 32
+#: Functions of one host that block at once, and those of one plugin and owner, or of one run; calls beyond wait.
+_THREADS = 64
+_THREADS_EACH = 16
 _HEADS = {
     "python": (
         "# Functions of the host.  They are there already; arguments and results are plain data.\n"
@@ -90,7 +91,7 @@ class Functions:
             name: _Function(name, *((one.call, one.leaves) if isinstance(one, HostFunction) else (one, True)))
             for name, one in functions.items()
         }
-        self._threads = Threads(_THREADS)
+        self._threads = Threads(_THREADS, _THREADS_EACH)
         self._loop: asyncio.AbstractEventLoop | None = None
         self.names = tuple(self._all)
         self.spec = Spec(
@@ -129,7 +130,9 @@ class Functions:
                 make = functools.partial(function.call, **given)
                 return await (make() if self._loop is None else in_loop(self._loop, make))
             # One that does not come back keeps its thread; the guest's run ends all the same.
-            return await self._threads.run(functools.partial(function.call, **given))
+            whose = (context.plugin, context.owner) if context.plugin else context.run
+            left = functools.partial(setattr, context, "rest")
+            return await self._threads.run(functools.partial(function.call, **given), whose, left=left)
         except (Denied, QuotaExceeded, Revoked, AdapterError):
             raise
         except CapabilityError as error:

@@ -72,6 +72,8 @@ class Gate:
         self._revision = revision
         self._expires = expires
         self._clock = clock
+        #: Set where this process knows that it is over though nobody could write it down.
+        self.over: DenialCode | None = None
 
     def operations(self) -> list[tuple[str, Operation]]:
         """What may be called, by kind: the rest is absent from a guest's ctx."""
@@ -94,7 +96,7 @@ class Gate:
     @property
     def may_end(self) -> bool:
         """Whether what this run may do can end before the run does."""
-        return self._revision is not None or self._expires is not None
+        return self._revision is not None or self._expires is not None or self.over is not None
 
     def stand(self, target: str) -> None:
         """
@@ -108,6 +110,8 @@ class Gate:
 
     def ended(self) -> DenialCode | None:
         """Why nothing may happen any more, as things are while this is called, or None."""
+        if self.over is not None:
+            return self.over
         if self._revision is not None and self._revision() != self._made_at:
             return DenialCode.REVOKED
         if self._expires is not None and self._clock() >= self._expires:

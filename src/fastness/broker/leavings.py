@@ -30,17 +30,19 @@ class Leavings:
         self._ending: set[asyncio.Task[None]] = set()
 
     def end_soon(self) -> None:
-        """End it, and wait for nothing."""
-        if self._asker.opened:
-            task = asyncio.get_running_loop().create_task(self.end())
+        """End what there is, and wait for nothing."""
+        opened = list(self._asker.opened.values())
+        self._asker.opened.clear()
+        for one in opened:
+            task = asyncio.get_running_loop().create_task(self._end(one))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
     async def end(self) -> None:
-        """End all of it."""
-        opened = list(self._asker.opened.values())
-        self._asker.opened.clear()
-        await asyncio.gather(*map(self._end, opened))
+        """End it, and wait until that is done."""
+        self.end_soon()
+        if self._ending:
+            await asyncio.wait(list(self._ending))
 
     async def _end(self, one: Opened) -> None:
         began = time.monotonic_ns()

@@ -23,13 +23,14 @@ class Refusals:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rows: dict[tuple[str, str, str, DenialCode], Denial] = {}
+        self._rows: dict[tuple[str, ...], Denial] = {}
         self._dropped = 0
         self._began = time.monotonic()
 
-    def note(self, intent: Intent, code: DenialCode) -> None:
-        """This was refused, for this reason."""
-        key = (intent.capability, intent.operation, intent.target, code)
+    def note(self, intent: Intent, code: DenialCode, *, effect: bool = False) -> None:
+        """This was refused, for this reason; where it may have had its ``effect``, that was its answer."""
+        layer = "answer" if effect else "broker"
+        key = (intent.capability, intent.operation, intent.target, code, layer)
         with self._lock:
             row = self._rows.get(key)
             if row is not None:
@@ -40,7 +41,7 @@ class Refusals:
                     operation=intent.operation,
                     target=intent.target,
                     code=code,
-                    layer="broker",
+                    layer=layer,
                     at=time.monotonic() - self._began,
                 )
             else:

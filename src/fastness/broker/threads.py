@@ -1,8 +1,9 @@
 """
-Threads for functions of the host that block: no more than so many, made when they are needed, and never waited for.
+Threads for functions of the host that block: so many at once, made when they are needed, and never waited for.
 
 A thread cannot be stopped.  A function that does not come back keeps its thread, and a guest that calls it again and
 again must not be given a new one each time; so those beyond wait their turn, and the process may end meanwhile.
+Nobody's turn depends on others: whoever has no thread gets one, however many others have.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextvars
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,16 +23,21 @@ __all__ = ["Threads"]
 
 #: Seconds that a thread without work stays.
 _IDLE_S = 10.0
+#: Threads beyond those that are shared, one for each who has none.
+_BEYOND = 256
 
 
 class _Work:
-    __slots__ = ("begun", "dropped", "function", "future", "loop")
+    __slots__ = ("begun", "function", "future", "loop", "whose")
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], Any], whose: Hashable) -> None:
         self.function = function
+        self.whose = whose
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
-        self.dropped = False
+        # Where nobody waits any more, nobody is to be told that nobody looked at what it raised.
+        self.future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        self.begun = False
 
     def settle(self, value: Any, error: BaseException | None) -> None:
         if self.future.done():
@@ -43,53 +49,120 @@ class _Work:
 
 
 class Threads:
-    """At most ``most`` threads at once.  :meth:`run` is for coroutines of any loop."""
+    """
+    At most ``most`` threads at once, of which nobody has more than ``each``; who has none gets one beside them.
 
-    def __init__(self, most: int) -> None:
+    :meth:`run` is for coroutines of any loop.
+    """
+
+    def __init__(self, most: int, each: int) -> None:
         self._most = most
+        self._each = each
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._changed = threading.Condition(threading.Lock())
-        self._queue: deque[_Work] = deque()
-        self._count = 0
+        #: What has a thread, or is about to; and what waits for one, by whose it is.
+        self._ready: deque[_Work] = deque()
+        self._waiting: dict[Hashable, deque[_Work]] = {}
+        self._held: dict[Hashable, int] = {}
+        self._busy = 0
         self._idle = 0
 
-    async def run(self, function: Callable[[], T]) -> T:
+    async def run(
+        self,
+        function: Callable[[], T],
+        whose: Hashable = None,
+        *,
+        left: Callable[[asyncio.Future[T]], None] | None = None,
+    ) -> T:
         """
-        The result of ``function`` in a thread.
+        The result of ``function`` in a thread; ``whose`` share of them that is.
 
-        Cancelled before it began, it is not called; cancelled meanwhile, it goes on, and nobody hears of its end.
+        Cancelled before it began, it is not called.  Cancelled meanwhile, it goes on, and ``left`` is given the future
+        that is done when it has come to its end.
         """
         if self._pid != os.getpid():
             # The threads are the parent's, and one of them may have held the lock.
             self._begin()
-        work = _Work(function)
+        work = _Work(function, whose)
         with self._changed:
-            self._queue.append(work)
-            if self._idle >= len(self._queue):
-                self._changed.notify()
-            elif self._count < self._most:
-                threading.Thread(target=self._serve, name="fastness-function", daemon=True).start()
-                self._count += 1
+            if self._may(whose):
+                self._admit(work)
+            else:
+                self._waiting.setdefault(whose, deque()).append(work)
         try:
-            result: T = await work.future
+            # Its future outlives a call that was cancelled.
+            await asyncio.wait([work.future])
         except asyncio.CancelledError:
-            work.dropped = True
+            with self._changed:
+                if not work.begun:
+                    self._drop(work)
+            if work.begun and left is not None:
+                left(work.future)
             raise
+        result: T = work.future.result()
         return result
+
+    def _may(self, whose: Hashable) -> bool:
+        held = self._held.get(whose, 0)
+        return held < self._each and (self._busy < self._most or (not held and self._busy < self._most + _BEYOND))
+
+    def _admit(self, work: _Work, *, here: bool = False) -> None:
+        """It is to have a thread: the caller's own where it is ``here``, else an idle one or a new one."""
+        self._held[work.whose] = self._held.get(work.whose, 0) + 1
+        self._busy += 1
+        self._ready.append(work)
+        if here:
+            return
+        if self._idle >= len(self._ready):
+            self._changed.notify()
+            return
+        try:
+            threading.Thread(target=self._serve, name="fastness-function", daemon=True).start()
+        except BaseException:
+            self._ready.remove(work)
+            self._release(work.whose, here=True)
+            raise
+
+    def _release(self, whose: Hashable, *, here: bool = False) -> None:
+        """A thread less for this one, and so perhaps one for somebody who waits."""
+        self._busy -= 1
+        self._held[whose] -= 1
+        if not self._held[whose]:
+            del self._held[whose]
+        for other in self._waiting:
+            if self._may(other):
+                # By turns: what is left of theirs goes to the end.
+                works = self._waiting.pop(other)
+                work = works.popleft()
+                if works:
+                    self._waiting[other] = works
+                self._admit(work, here=here)
+                return
+
+    def _drop(self, work: _Work) -> None:
+        if work in self._ready:
+            self._ready.remove(work)
+            self._release(work.whose)
+            return
+        works = self._waiting.get(work.whose)
+        if works is not None and work in works:
+            works.remove(work)
+            if not works:
+                del self._waiting[work.whose]
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
-            if work.dropped:
-                continue
             value, error = None, None
             try:
                 # What one call sets for its thread is not there for the next.
                 value = contextvars.Context().run(work.function)
             except BaseException as raised:  # noqa: BLE001  # it is its caller's; StopIteration cannot cross a future
                 error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
+            with self._changed:
+                self._release(work.whose, here=True)
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
                 work.loop.call_soon_threadsafe(work.settle, value, error)
             # While it waits, a thread holds on to nothing of its last call.
@@ -98,11 +171,12 @@ class Threads:
     def _next(self) -> _Work | None:
         """The next work; None, and one thread less, where none comes for a while."""
         with self._changed:
-            while not self._queue:
+            while not self._ready:
                 self._idle += 1
                 woken = self._changed.wait(_IDLE_S)
                 self._idle -= 1
-                if not woken and not self._queue:
-                    self._count -= 1
+                if not woken and not self._ready:
                     return None
-            return self._queue.popleft()
+            work = self._ready.popleft()
+            work.begun = True
+            return work

@@ -8,7 +8,12 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Intent", "Trail"]
+__all__ = ["ANSWER", "LATE", "Intent", "Trail"]
+
+#: What the code of an outcome begins with where the effect happened, or may have, and the answer was refused.
+ANSWER = "answer_"
+#: The code of an outcome that came when nobody waited for it any more: it was done all the same.
+LATE = "late"
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +48,11 @@ class Trail(Protocol):
         self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
     ) -> None:
         """
-        Record how what record ``number`` announced has ended; ``code`` is empty where it went well.
+        Record how what record ``number`` announced has ended.
 
-        ``cost`` is told where there is one.
+        ``code`` is empty where it went well; a denial code where it was refused before any effect; that with
+        :data:`ANSWER` before it where the effect happened, or may have, and its answer was refused; :data:`LATE`;
+        or a word for what went wrong.  ``cost`` is told where there is one.
         """
         ...
 

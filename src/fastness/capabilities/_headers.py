@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["BadHeader", "checked", "for_guest", "kept_on_redirect"]
+__all__ = ["CUTTING", "BadHeader", "checked", "for_guest", "kept_on_redirect"]
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")  # RFC 9110, 5.1
 #: Visible ASCII with spaces and tabs inside.  Other bytes are opaque at best (RFC 9110, 5.5), so nobody may send them.
@@ -36,6 +36,10 @@ _INSTEAD = frozenset(("x-http-method", "x-http-method-override", "x-method-overr
 _METADATA = frozenset(("metadata", "metadata-flavor"))
 _FORBIDDEN = _HOSTS_OWN | _ON_BEHALF | _INSTEAD | _METADATA
 _FORBIDDEN_STARTS = ("proxy-", "x-forwarded-", "x-original-", "x-aws-ec2-metadata-", "sec-")
+
+#: Fields by which a client has an answer cut, or told as the difference to another (RFC 9110, 14; RFC 3229): a piece
+#: of a credential is not found in a piece of an answer.  Names are judged with underscores read as hyphens.
+CUTTING = frozenset(("range", "if-range", "request-range", "x-range", "unless-modified-since", "a-im", "im"))
 
 #: Fields that go to another origin with a redirect: none of them proves who asks (RFC 9110, 15.4).
 _GOES_ALONG = frozenset(("accept", "accept-language", "content-type", "content-language", "range", "user-agent"))

@@ -255,6 +255,8 @@ class _Meter:
         """So many bytes are about to be written.  Raises QuotaExceeded."""
         if count > self._room():
             raise QuotaExceeded(f"the run has used its {self._context.limits.net_bytes} bytes")
+        # From here on the server may act on it, whatever comes of the answer.
+        self._context.effect = True
         self._spend(count)
 
     def _spend(self, count: int) -> None:

@@ -4,8 +4,9 @@ How a question gets to the service: to an address that was judged, with the host
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -54,15 +55,16 @@ class Asking:
         self._redactor = Redactor(())
         self._made: Client | None = None
 
-    async def whole(self, question: Question, charge: Charge) -> Answer:
+    async def whole(self, question: Question, charge: Charge, context: CallContext) -> Answer:
         """A whole answer that went well.  Raises Denied, AdapterError."""
         with _Sending(charge) as sent:
             addresses, headers = await self._ready()
             client = self._client()
             sent.append(True)
-            answer = await client.exchange(
-                "POST", self._at, headers, question.body, addresses, _own_context(), follows=frozenset()
-            )
+            with _own_context(context) as own:
+                answer = await client.exchange(
+                    "POST", self._at, headers, question.body, addresses, own, follows=frozenset()
+                )
             self._check(answer.status, charge, question.tier)
             return answer
 
@@ -74,7 +76,8 @@ class Asking:
                 addresses, headers = await self._ready()
                 client = self._client()
                 sent.append(True)
-                begun = await client.begin("POST", self._at, headers, question.body, addresses, _own_context())
+                with _own_context(context) as own:
+                    begun = await client.begin("POST", self._at, headers, question.body, addresses, own)
                 self._check(begun.answer.status, charge, question.tier)
             from fastness.capabilities._llm_stream import Stream
 
@@ -199,9 +202,14 @@ class _Sending:
             self._charge.nothing()
 
 
-def _own_context() -> CallContext:
+@contextlib.contextmanager
+def _own_context(context: CallContext) -> Iterator[CallContext]:
     # What goes to the service is not the plugin's own use of the network.
-    return CallContext(plugin="", owner="", run="", scope=None, deadline=math.inf, limits=_LIMITS)
+    own = CallContext(plugin="", owner="", run="", scope=None, deadline=math.inf, limits=_LIMITS)
+    try:
+        yield own
+    finally:
+        context.effect = context.effect or own.effect
 
 
 def _http() -> Any:

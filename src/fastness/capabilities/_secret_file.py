@@ -25,6 +25,7 @@ from fastness.errors import AdapterError, ConfigurationError
 __all__ = ["SecretFile"]
 
 _LONGEST = 1 << 20
+_FIELDS = ("owners", *Secret.__struct_fields__)
 
 
 class SecretFile:
@@ -77,6 +78,9 @@ class SecretFile:
 
     def _entry(self, number: int, entry: Any) -> tuple[list[str], Secret]:
         try:
+            if entry.keys() - set(_FIELDS):
+                # Not which: where key and value have changed places it is the credential.
+                raise self._file.wrong(f"secret {number} with no other fields than {', '.join(_FIELDS)}")
             owners = msgspec.convert(entry.pop("owners", []), list[str])
             return owners, msgspec.convert(entry, Secret)
         except (ValueError, AttributeError) as error:

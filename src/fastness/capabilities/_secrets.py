@@ -2,20 +2,23 @@
 Credentials that a host adds to a guest's requests, so that the guest never holds them, and their removal from answers.
 
 A credential belongs to one exact origin, to methods and to a path.  What comes back is searched for it as it is and in
-the forms that servers echo: base64, percent-encoded, hexadecimal.  An endpoint that transforms it in another way
-(hashes it, cuts it in two, compresses it) can hand it to the guest: bind a credential to endpoints that do not.
+the forms that servers echo: base64, percent-encoded, quoted-printable, hexadecimal, and escaped as JSON, JavaScript and
+HTML do.  An endpoint that transforms it in another way (hashes it, cuts it in two, compresses it) can hand it to the
+guest: bind a credential to endpoints that do not.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from urllib.parse import unquote
+from functools import cache, lru_cache
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from fastness import unseen
 from fastness.capabilities._headers import BadHeader, checked
 from fastness.capabilities._urls import BadUrl, Url, url_of
 
@@ -43,8 +46,8 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     to everybody in between, so that needs ``plain_http``.
     ``methods``: the methods that it goes with; none by default.
     ``path``: it goes with this path and what lies below it: ``/v1`` is ``/v1`` and ``/v1/...``, never ``/v1x``.
-    ``value``: the credential, 8 to 4,096 visible ASCII characters, at most 8 of them backslashes, percent signs and
-    ampersands.
+    ``value``: the credential, 8 to 4,096 visible ASCII characters, at most 8 of them backslashes, percent signs,
+    ampersands and equals signs.
     ``header`` and ``form``: the field that carries it, and its value with ``{}`` in the credential's place.
     ``user``: where given, the credential is a password and the field is that of Basic authentication (RFC 7617).
 
@@ -66,8 +69,9 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise ValueError("name of a secret: letters, digits, dots, hyphens and underscores")
         if not SHORTEST <= len(self.value) <= LONGEST or not _VALUE.fullmatch(self.value):
             raise ValueError(f"value of a secret: {SHORTEST} to {LONGEST} visible ASCII characters, no spaces")
-        if sum(self.value.count(mark) for mark in "\\%&") > _MOST_MARKS:
-            raise ValueError(f"value of a secret: at most {_MOST_MARKS} backslashes, percent signs and ampersands")
+        if sum(self.value.count(mark) for mark in "\\%&=") > _MOST_MARKS:
+            marks = "backslashes, percent signs, ampersands and equals signs"
+            raise ValueError(f"value of a secret: at most {_MOST_MARKS} {marks}")
         try:
             url = url_of(self.origin)
         except BadUrl as error:
@@ -110,20 +114,41 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return method in self.methods and url.origin == self.origin and self._lies_below(url.path)
 
     def _lies_below(self, path: str) -> bool:
-        # The path has no dot segments any more.  A server may decode once more, cut parameters off, or read backslashes
-        # as slashes: what would lead elsewhere for any of them is elsewhere.
+        # The path has no dot segments any more.  A server may decode once more, cut parameters off, or read what looks
+        # like a dot or a slash as one: what would lead elsewhere for any of them is elsewhere.
         if not _is_below(path, self.path):
             return False
-        decoded = path
+        decoded = path.encode("utf-8", "surrogatepass")
         for _ in range(8):
-            before, decoded = decoded, unquote(decoded, "latin-1")
+            before, decoded = decoded, unquote_to_bytes(decoded)
             if decoded == before:
                 break
         else:
             return False
-        if re.search(r"[\x00-\x1f\x7f\\]", decoded) or not _is_below(decoded, self.path):
+        if _ODD_BYTES.search(decoded):
             return False
-        return all(part.partition(";")[0].strip() not in (".", "..") for part in decoded.split("/"))
+        readings = [decoded.decode("latin-1")]
+        if not decoded.isascii():
+            # As somebody reads it who takes it for UTF-8, drops what is drawn as nothing, and has one dot of many.
+            seen = _UNDRAWN.sub("", decoded.decode("utf-8", "replace"))
+            readings.append(unicodedata.normalize("NFKC", seen).translate(_SLASHES))
+        return all(_stays_below(reading, self.path) for reading in readings)
+
+
+#: Never in a path that a credential goes with, however often it was decoded: controls, backslashes, escapes that some
+#: servers know beside those of RFC 3986, and characters in more bytes of UTF-8 than they need (RFC 3629, 3).
+_ODD_BYTES = re.compile(
+    rb"[\x00-\x1f\x7f\\]|%[uU]|[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]|\xf8[\x80-\x87]|\xfc[\x80-\x83]"
+)
+_UNDRAWN = re.compile(f"[{unseen.UNDRAWN}]")
+#: Strokes that some take for a slash or a backslash, and that are none in any form of Unicode's.
+_SLASHES = dict.fromkeys(map(ord, "\u2044\u2215\u29f8"), "/") | dict.fromkeys(map(ord, "\u2216\u29f5"), "\\")
+
+
+def _stays_below(path: str, prefix: str) -> bool:
+    parts = path.split("/")
+    dots = any(part.partition(";")[0].strip() in (".", "..") for part in parts)
+    return _is_below(path, prefix) and "\\" not in path and not dots
 
 
 def _is_below(path: str, prefix: str) -> bool:
@@ -182,7 +207,7 @@ class _Form:
         start = 0
         while start < len(units):
             end = min(start + _PIECE, len(units))
-            while end < len(units) and whole[end - 1 : end] in (b"%", b"&", b"\\"):
+            while end < len(units) and whole[end - 1 : end] in (b"%", b"&", b"\\", b"="):
                 end += 1
             self._pieces.append(b"(?" + flags + b":" + b"".join(units[max(start, 1) : end]) + b")")
             start = end
@@ -221,10 +246,10 @@ class _Form:
 @lru_cache(maxsize=64)
 def _forms(value: bytes) -> tuple[_Form, ...]:
     own = _either(value[0])
-    start = own[:-1] + rb"%&\\](?i:(?<=" + own + rb")|" + rb"|".join(_escapes(value[0], after=True)) + rb")"
+    start = own[:-1] + rb"%&=\\](?i:(?<=" + own + rb")|" + rb"|".join(_escapes(value[0], after=True)) + rb")"
     digits = [f"{byte:02x}".encode() for byte in value]
-    # Dumps put one separator between bytes.
-    pairs = [rb"[\s:-]?" + digit for digit in digits]
+    # Dumps put separators between bytes, and a sign before each that it is hexadecimal.
+    pairs = [rb"[\s:,;\"'-]{0,4}(?:0x)?" + digit for digit in digits]
     high, low = (_either(digit) for digit in digits[0])
     in_base64 = []
     for offset in range(3):
@@ -234,8 +259,8 @@ def _forms(value: bytes) -> tuple[_Form, ...]:
         units = [_LINE_END + _OF_ALPHABET.get(character, re.escape(bytes((character,)))) for character in inner]
         in_base64.append(_Form(_OF_ALPHABET.get(inner[0], re.escape(inner[:1])), units, b"-i", 8))
     return (
-        _Form(start, [_spelled(byte) for byte in value], b"i", 12, value),
-        _Form(high + low, pairs, b"i", 3),
+        _Form(start, [_spelled(byte) for byte in value], b"i", 24, value),
+        _Form(high + low, pairs, b"i", 8),
         *in_base64,
     )
 
@@ -247,23 +272,45 @@ def _either(byte: int) -> bytes:
 
 
 def _escapes(byte: int, *, after: bool = False) -> tuple[bytes, ...]:
-    """A byte percent-encoded, or escaped as JSON, JavaScript and HTML do; ``after`` the escape's first character."""
+    """
+    A byte percent-encoded, quoted-printable (RFC 2045, 6.7), or escaped as JSON, JavaScript and HTML do, JSON within
+    JSON too; ``after`` the escape's first character.
+    """
     own, code = re.escape(bytes((byte,))), f"{byte:02x}".encode()
-    percent, backslash, ampersand = (rb"(?<=%)", rb"(?<=\\)", rb"(?<=&)") if after else (rb"%", rb"\\", rb"&")
+    percent, equals, backslash, ampersand = (
+        (rb"(?<=%)", rb"(?<==)", rb"(?<=\\)", rb"(?<=&)") if after else (rb"%", rb"=", rb"\\", rb"&")
+    )
+    # In JSON within JSON there are up to three.  A backslash itself is looked for once escaped, as a row of them would
+    # have too many readings; and at the start it is the last one that counts.
+    more = rb"" if byte == 0x5C or after else rb"\\{0,2}"
+    names = b"".join(rb"|" + name for name in _html().get(byte, ()))
     return (
         percent + rb"(?:25){0,3}" + code,
-        backslash + rb"(?:u00" + code + rb"|x" + code + rb"|" + own + rb")",
-        ampersand + rb"#(?:0{0,5}" + str(byte).encode() + rb"|x0{0,5}" + code + rb");",
-        *(ampersand + name + rb";" for name in _HTML.get(byte, ())),
+        # A soft line break may stand before it.
+        equals + rb"(?:" + code + rb"|\r?\n(?:=" + code + rb"|" + own + rb"))",
+        backslash + more + rb"(?:u00" + code + rb"|x" + code + rb"|" + own + rb")",
+        ampersand + rb"(?:#(?:0{0,5}" + str(byte).encode() + rb"|x0{0,5}" + code + rb")" + names + rb");",
     )
 
 
 def _spelled(byte: int) -> bytes:
+    own, escapes = re.escape(bytes((byte,))), _escapes(byte)
     # Two readings where the byte itself begins an escape: the longer one first, and the engine tries the other.
-    return rb"(?:" + rb"|".join((*_escapes(byte), re.escape(bytes((byte,))))) + rb")"
+    return rb"(?:" + rb"|".join((*escapes, own) if byte in b"%&=\\" else (own, *escapes)) + rb")"
 
 
-_HTML = {0x22: (b"quot",), 0x26: (b"amp",), 0x27: (b"apos",), 0x3C: (b"lt",), 0x3E: (b"gt",)}
+@cache
+def _html() -> dict[int, tuple[bytes, ...]]:
+    """Names that HTML has for single characters of ASCII (HTML, 13.5)."""
+    from html.entities import html5
+
+    found: dict[int, set[bytes]] = {}
+    for name, letter in html5.items():
+        if name.endswith(";") and len(letter) == 1 and "!" <= letter <= "~":
+            found.setdefault(ord(letter), set()).add(re.escape(name[:-1].lower().encode()))
+    return {byte: tuple(sorted(names)) for byte, names in found.items()}
+
+
 #: Encoders break lines.
 _LINE_END = rb"[\r\n]{0,2}"
 #: Characters that differ between the alphabets (RFC 4648, 4 and 5), also as JSON or a URL carries them.

@@ -16,17 +16,16 @@ import msgspec
 
 from fastness.capabilities import _files
 from fastness.capabilities._paths import LONGEST, parts_of, shown
-from fastness.capabilities._threads import whole
+from fastness.capabilities._threads import Stop, whole
+from fastness.capabilities._usage import ENTRY_BYTES, Usage
 from fastness.capability import CallContext, Operation, Scope, Spec
 from fastness.errors import AdapterError, Denied, QuotaExceeded
-from fastness.limits import KIB, MIB, in_words
+from fastness.limits import MIB, in_words
 from fastness.runs import DenialCode
 
 __all__ = ["SPEC", "Fs", "FsScope"]
 
 _MOST_BYTES = 16 * MIB
-#: What a new file or folder counts for beside its bytes: about what it takes on disk.
-ENTRY_BYTES = 4 * KIB
 _MOST_ENTRIES = 1000
 _SPENT = "fs.bytes"
 
@@ -39,13 +38,15 @@ class FsScope(Scope, frozen=True, forbid_unknown_fields=True, kw_only=True, tag=
     What a plugin may do in its folder; by default nothing.
 
     ``read``: read, list, stat.  ``write``: write, delete, mkdir.  ``call_bytes``: bytes that one call may read or
-    write.  ``run_bytes``: bytes that a run may write in all; a new file or folder counts for 4 KiB beside its own.
+    write.  ``run_bytes``: bytes that a run may write in all.  ``quota``: bytes that the folder may hold in all, whoever
+    wrote them, for something to be added.  A file or folder counts for 4 KiB beside its own.
     """
 
     read: bool = False
     write: bool = False
     call_bytes: Annotated[int, msgspec.Meta(ge=0, le=_MOST_BYTES)] = 1 * MIB
     run_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 16 * MIB
+    quota: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 64 * MIB
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +89,7 @@ def _meet(asked: FsScope, allowed: FsScope) -> FsScope | None:
         write=write,
         call_bytes=min(asked.call_bytes, allowed.call_bytes),
         run_bytes=min(asked.run_bytes, allowed.run_bytes),
+        quota=min(asked.quota, allowed.quota),
     )
 
 
@@ -102,6 +104,8 @@ def _exceeds(asked: FsScope, allowed: FsScope) -> list[str]:
         found.append(f"up to {in_words(asked.call_bytes)} in one call")
     if asked.write and asked.run_bytes > allowed.run_bytes:
         found.append(f"write up to {in_words(asked.run_bytes)} in one run")
+    if asked.write and asked.quota > allowed.quota:
+        found.append(f"fill its folder up to {in_words(asked.quota)}")
     return found
 
 
@@ -114,7 +118,8 @@ def _risk(scope: FsScope) -> str:
         what = "It can read every file in its folder"
     else:
         return "It can do nothing with files."
-    return f"{what}, and nothing outside that folder."
+    fills = f" It can fill it up to {in_words(scope.quota)}." if scope.write else ""
+    return f"{what}, and nothing outside that folder.{fills}"
 
 
 SPEC = Spec(
@@ -156,7 +161,7 @@ SPEC = Spec(
         "A file that has another name besides (a hard link) is neither replaced nor deleted.",
         "Writes take the name of a file whole or not at all, in the folder that was checked.",
         "Without write, nothing can be changed.",
-        "Bytes of a call, bytes that a run writes, and entries of a listing have ceilings.",
+        "Bytes of a call, bytes that a run writes, bytes of the folder, and entries of a listing have ceilings.",
     ),
 )
 
@@ -174,6 +179,7 @@ class Fs:
     def __init__(self, root: Root | Callable[[CallContext], Root]) -> None:
         self._root = root
         self._swept: set[tuple[int, int]] = set()
+        self._usage = Usage()
 
     async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
         """Do it.  Raises Denied, QuotaExceeded and AdapterError, which name nothing but the guest's own path."""
@@ -193,7 +199,7 @@ class Fs:
             context.bytes_in = len(data)
             return data
         if operation == "delete":
-            return await whole(lambda stop: _files.delete(root, parts, path))
+            return await whole(lambda stop: self._delete(root, parts, path))
         data = b"" if operation == "mkdir" else _data(arguments.data, scope, path)
         return await self._write(operation, root, parts, path, data, context)
 
@@ -219,25 +225,54 @@ class Fs:
     async def _write(
         self, operation: str, root: str, parts: tuple[str, ...], path: str, data: bytes, context: CallContext
     ) -> bool:
-        """Writes and new folders, within what the run may write in all."""
+        """Writes and new folders, within what the run may write and the folder may hold."""
         cost = len(data) + ENTRY_BYTES
         if context.spent.get(_SPENT, 0) + cost > context.scope.run_bytes:
             raise QuotaExceeded(f"{path}: this run has written all that it may")
         # Taken before and given back after, so that calls at once do not share the last of it.
         context.spent[_SPENT] = context.spent.get(_SPENT, 0) + cost
         try:
-            if operation == "mkdir":
-                made = await whole(lambda stop: _files.make_folder(root, parts, path))
-            else:
-                context.bytes_out = len(data)
-                made = await whole(lambda stop: _files.write(root, parts, path, data, self._swept, stop))
-        except (AdapterError, Denied):
+            context.bytes_out = len(data)
+            quota = context.scope.quota
+            made = await whole(lambda stop: self._put(operation, root, parts, path, data, quota, stop))
+        except (AdapterError, Denied, QuotaExceeded):
             # Nothing was left behind.  Of a call that was cancelled that is not known, and it counts.
             context.spent[_SPENT] -= cost
             raise
         if not made:
             context.spent[_SPENT] -= cost if operation == "mkdir" else ENTRY_BYTES
         return made
+
+    def _put(
+        self, operation: str, root: str, parts: tuple[str, ...], path: str, data: bytes, quota: int, stop: Stop
+    ) -> bool:
+        # What is added is what it takes more than what it takes the place of.
+        before = _files.describe(root, parts, path)
+        if operation == "mkdir":
+            grows = ENTRY_BYTES if before is None else 0
+        else:
+            grows = len(data) - before["size"] if before is not None else len(data) + ENTRY_BYTES
+        if grows > 0:
+            self._usage.take(root, grows, quota, path)
+        try:
+            if operation == "mkdir":
+                made = _files.make_folder(root, parts, path)
+            else:
+                made = _files.write(root, parts, path, data, self._swept, stop)
+        except BaseException:
+            if grows > 0:
+                self._usage.give(root, grows)
+            raise
+        if grows < 0:
+            self._usage.give(root, -grows)
+        return made
+
+    def _delete(self, root: str, parts: tuple[str, ...], path: str) -> bool:
+        before = _files.describe(root, parts, path)
+        gone = _files.delete(root, parts, path)
+        if gone and before is not None:
+            self._usage.give(root, ENTRY_BYTES + before["size"])
+        return gone
 
 
 def _data(data: Any, scope: FsScope, path: str) -> bytes:

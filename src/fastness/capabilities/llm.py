@@ -241,7 +241,7 @@ class Llm:
 
     async def _whole(self, question: Question, charge: Charge, context: CallContext) -> dict[str, Any]:
         try:
-            answer = await self._asking.whole(question, charge)
+            answer = await self._asking.whole(question, charge, context)
             piece = _chat.reply_of(answer.body)
             text = await self._asking.clean(piece.text)
             size = len(piece.text.encode("utf-8", "surrogatepass"))

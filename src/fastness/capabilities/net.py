@@ -37,6 +37,8 @@ SecretSource = Callable[[str, str], Secret | None]
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MOST_ANSWERS = 64
+#: The status of a part of what was asked for (RFC 9110, 15.3.7).
+_PARTIAL = 206
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +92,8 @@ SPEC = Spec(
         "Requests and bytes of a run, bytes and time of a call, and sizes of header sections have ceilings.",
         "Credentials go only with the origin, methods and path that they are bound to.",
         "After a redirect to another origin no credential goes along, nor on the way back.",
-        "Credentials are removed from answers: as they are, in base64, percent-encoded and in hexadecimal.",
+        "With a credential no part of an answer is asked for or taken, in which a part of it would not be found.",
+        "Credentials are removed from answers: as they are, in base64, percent-encoded, hexadecimal and escaped.",
         "An endpoint that transforms a credential in another way can leak it.",
         "Nothing is taken from the environment: no proxy, no cookies, no netrc, no certificate files.",
     ),
@@ -196,8 +199,11 @@ class Net:
                 context.before(f"{method} {url.origin}{url.path}")
             addresses = await self._judged(url, guard)
             credentials = _credentials(secrets, method, url) if home else {}
-            if clash := {name.replace("_", "-") for name in headers} & credentials.keys():
+            names = {name.replace("_", "-") for name in headers}
+            if clash := names & credentials.keys():
                 raise Denied(DenialCode.HEADER, min(clash))
+            if credentials and (cut := names & _headers.CUTTING):
+                raise Denied(DenialCode.HEADER, f"{min(cut)}: with a credential a whole answer is asked for")
             context.bytes_out += len(body)
             answer = await self._client().exchange(
                 method,
@@ -208,6 +214,9 @@ class Net:
                 context,
                 follows=_REDIRECTS if asked.redirects else frozenset(),
             )
+            if credentials and (answer.status == _PARTIAL or answer.values(b"content-range")):
+                # However it was asked for: what is looked for in it may be cut in two.
+                raise Denied(DenialCode.HEADER, "a part of an answer, where a credential went along")
             locations = answer.values(b"location") if answer.status in _REDIRECTS and asked.redirects else []
             if not locations:
                 context.bytes_in += len(answer.body)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
+from fastness.cli.main import command
 
-from fastness.cli.main import main
-
-sys.exit(main())
+command()

@@ -17,6 +17,7 @@ import msgspec
 from fastness.audit import reading
 from fastness.audit.export import JsonLines
 from fastness.audit.verify import Anchor, anchor, verify
+from fastness.broker.trail import ANSWER, LATE
 from fastness.cli import exits
 from fastness.cli.console import err, stdout_console
 from fastness.cli.visible import one_line
@@ -216,6 +217,10 @@ def _what(record: AuditRecord) -> str:
 def _came(record: AuditRecord) -> str:
     code = one_line(record.code, 60)
     if record.phase == "outcome":
+        if code.startswith(ANSWER):
+            code = f"may be done; the answer was refused: {code.removeprefix(ANSWER)}"
+        elif code == LATE:
+            code = "done, when nobody waited for it any more"
         if record.decision == "refused":
             return f"of {record.intent}: refused: {code}"
         if code and not record.micros:

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 import fastness
-from fastness.cli.plugin import plugin
 
 _RUNTIMES = ("python", "javascript", "wasi")
 _GUESTS = ("python", "javascript")
@@ -18,7 +17,21 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 
 
-@click.group(context_settings=_CONTEXT)
+class _Commands(click.Group):
+    """Imports the commands of ``fastness plugin``, of which there are many, where one of them may be meant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), "plugin"})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "plugin":
+            from fastness.cli.plugin import plugin
+
+            return plugin
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, context_settings=_CONTEXT)
 @click.version_option(fastness.__version__, prog_name="fastness", message="%(prog)s %(version)s")
 def cli() -> None:
     """Run code that you did not write, and see what was enforced."""
@@ -244,6 +257,3 @@ def audit_prune(before: str) -> int:
     from fastness.cli.audit import prune as body
 
     return body(before=before)
-
-
-cli.add_command(plugin)

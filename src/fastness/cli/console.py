@@ -126,12 +126,16 @@ def size(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
+#: Who refused, where the name of the layer does not say it.
+_BY = {"answer": "broker, the answer only"}
+
+
 def denial_table(denials: tuple[Denial, ...], dropped: int = 0) -> Any:
     """What was refused, one row for each thing; rows that the guest itself reported say so."""
     made = table("operation", "target", "why", "by", "times", wrap=("target",))
     for row in denials:
-        by = "guest (claimed)" if row.claimed else row.layer
-        operation = f"{row.capability}.{row.operation}" if row.layer == "broker" else row.operation
+        by = "guest (claimed)" if row.claimed else _BY.get(row.layer, row.layer)
+        operation = f"{row.capability}.{row.operation}" if row.layer in ("broker", "answer") else row.operation
         made.add_row(
             one_line(operation, 40),
             one_line(row.target),

@@ -4,19 +4,52 @@ Entry point of the ``fastness`` command.
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
+import os
 import sys
+
+from fastness.cli import early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
 
+#: New objects after which the interpreter looks for garbage: more than imports make between two that are large.
+_COLLECTED_AFTER = 100_000
 #: What an option that we do not have was most likely meant for, by command.
 _HINTS = {
     "fastness exec": "options of the command itself go after --: fastness exec --work DIR -- ls -la",
     "fastness run": "options of the program itself go after --: fastness run FILE -- --verbose",
 }
+
+
+def command() -> NoReturn:
+    """
+    The command line as a process: :func:`main`, and an end without taking the interpreter apart.
+
+    To free every object takes longer than most else that a short command does, and the kernel takes all of it at once.
+    """
+    status: list[int] = []
+
+    def end() -> None:
+        if status:
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except OSError:
+                    pass  # told already, or there is nobody to tell
+            os._exit(status[0])
+
+    # What is registered first runs last: sandboxes are closed by then, and streams were written.  Others that were
+    # here before, such as a tool that watches this process, would not get their turn.
+    if not atexit._ncallbacks():
+        atexit.register(end)
+    status.append(main())
+    sys.exit(status[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,9 +64,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"fastness {fastness.__version__}")
         return 0
+    if arguments is not None:
+        return _run(given)
+    # This process is one command: what is imported for it lives as long as it does, and is in nobody's way.
+    gc.set_threshold(_COLLECTED_AFTER)
+    try:
+        early.begin(given)
+        return _run(given)
+    except KeyboardInterrupt:
+        # While it still imported; what comes later is told where it is known how far a command was.
+        print("fastness: cancelled", file=sys.stderr)
+        return 130
+    finally:
+        early.end()
+        # Nor is it worth a look when the interpreter ends.
+        gc.freeze()
+
+
+def _run(given: list[str]) -> int:
+    import importlib.util
+
     try:
         import click  # noqa: F401  # only whether it is there
-        import rich  # noqa: F401  # as above
+
+        if importlib.util.find_spec("rich") is None:
+            raise ImportError(name="rich")
     except ImportError as error:
         print(
             f"fastness: the command line needs the package {error.name!r}, which is not installed. "

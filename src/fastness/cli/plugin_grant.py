@@ -51,7 +51,9 @@ def grant(
             return exits.USAGE
         before = standing(shown.grants, owner, shown.known.digest)
         if everything:
-            made = host.grant(plugin, owner=owner, all=True, expires=ends, granted_by=this_user())
+            made = host.grant(
+                plugin, owner=owner, all=True, expires=ends, granted_by=this_user(), digest=shown.known.digest
+            )
         else:
             made = host.grant(
                 plugin,
@@ -62,6 +64,7 @@ def grant(
                 declares=declare,
                 expires=ends,
                 granted_by=this_user(),
+                digest=shown.known.digest,
             )
         after = host.show(plugin)
         state, unmet = after.known.state.value, tier_lines(after, host.ceiling)

@@ -13,7 +13,7 @@ from fastness.cli import exits
 from fastness.cli.console import asked
 from fastness.cli.plugin_check import refuse
 from fastness.cli.plugin_grant import grant_screen
-from fastness.cli.plugin_host import grant_all, known_specs, plugin_host, standing, this_user
+from fastness.cli.plugin_host import command, grant_all, known_specs, plugin_host, standing, this_user
 from fastness.cli.plugin_list import all_words, described, wants_screen
 from fastness.cli.plugin_screen import Screen, write_json
 from fastness.cli.visible import spelled_out
@@ -22,6 +22,7 @@ from fastness.errors import ConfigurationError, ManifestError
 if TYPE_CHECKING:
     from fastness.grant import Grant
     from fastness.plugins.blocking import PluginHost
+    from fastness.plugins.shown import Shown
     from fastness.plugins.states import Known
 
 
@@ -31,7 +32,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
     with plugin_host() as host:
         before = {one.id: one for one in host.plugins()}
         try:
-            plugin = host.install(path, source=source, upgrade=upgrade).known.id
+            shown = host.install(path, source=source, upgrade=upgrade)
         except ManifestError as error:
             return refuse(error.problems, as_json=as_json)
         except ConfigurationError as error:
@@ -40,20 +41,22 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
                     error.field, error.value, "an id that no other plugin has, or --upgrade for a new version"
                 ) from None
             raise
-        shown = host.show(plugin)
+        plugin = shown.id
         stands = standing(shown.grants, owner, shown.known.digest) is not None
         wanted = grant_all(plugin, owner)
         replaced = before.get(plugin) if upgrade else None
         if as_json:
-            made = _give(host, plugin, owner) if yes else None
+            made = _give(host, shown, owner) if yes else None
             told = described(host.show(plugin) if yes else shown, known)
             given = None if made is None else msgspec.to_builtins(made)
-            old = None if replaced is None else {"version": replaced.version, "digest": replaced.digest}
+            old = None if replaced is None else _described(replaced)
             write_json({"ok": True, "problems": [], **told, "granted": given, "grant_command": wanted, "replaced": old})
             return exits.OK
         screen = Screen()
         if replaced is not None:
             screen.line(*place_words(replaced, shown.known))
+            for words in tier_words(replaced, shown):
+                screen.line(words, "bold yellow")
             screen.line()
         wants_screen(screen, shown, known, host.ceiling, owner)
         screen.line()
@@ -71,7 +74,7 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
         what = all_words(shown, host.ceiling, known)
         agreed, code = (True, exits.OK) if yes else _ask(plugin, owner, what if shown.asks else "")
         if agreed:
-            made = _give(host, plugin, owner)
+            made = _give(host, shown, owner)
             grant_screen(screen, shown.manifest, made, host.show(plugin).known.state.value)
             return code
         screen.line(f"Installed, and nothing is granted: it cannot be called. To grant {what}:")
@@ -79,8 +82,9 @@ def install(path: str, *, source: str, upgrade: bool, yes: bool, owner: str, as_
         return code
 
 
-def _give(host: PluginHost, plugin: str, owner: str) -> Grant:
-    made: Grant = host.grant(plugin, owner=owner, all=True, granted_by=this_user())
+def _give(host: PluginHost, shown: Shown, owner: str) -> Grant:
+    # For the files that were shown: somebody else may have installed others while this one was looked at.
+    made: Grant = host.grant(shown.id, owner=owner, all=True, granted_by=this_user(), digest=shown.known.digest)
     return made
 
 
@@ -93,6 +97,23 @@ def place_words(old: Known, new: Known) -> tuple[str, str]:
     if _order(new.version) < _order(old.version):
         return f"It takes the place of {old.version}, which is newer: this goes back to an older one.", "bold yellow"
     return f"It takes the place of {old.version}.", ""
+
+
+def tier_words(old: Known, new: Shown) -> list[str]:
+    """What an upgrade does to the tier that the operator chose: what was reviewed were other files."""
+    if not old.trust or new.known.trust:
+        return []
+    if new.known.tier == old.tier:
+        return ["The files before it were reviewed, and these are not."]
+    return [
+        f"The tier {old.tier} was for the files before it, which were reviewed: these run in {new.tier}.",
+        "Where somebody has reviewed them too:",
+        f"  {command('tier', new.id, old.tier, '--trust', 'reviewed')}",
+    ]
+
+
+def _described(old: Known) -> dict[str, str]:
+    return {"version": old.version, "digest": old.digest, "tier": old.tier, "trust": old.trust}
 
 
 def _order(version: str) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from fastness.cli import exits
 from fastness.cli.console import detail, err, say, stdout_console, table
 from fastness.cli.visible import one_line, spelled_out
 from fastness.errors import PluginTimeout
+from fastness.wildcard import pattern_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +103,7 @@ def _code(plugin: IsolatedPlugin, host: DefaultPluginHost) -> int:
     ended = {result.outcome.kind.value for result in plugin.results.values()}
     if any(isinstance(fault.error, PluginTimeout) for fault in faults) or ended & _LIMITS:
         return exits.LIMIT
-    if _denied(plugin) or any(row.layer == "broker" for row in _refused(plugin)):
+    if _denied(plugin) or any(row.layer in ("broker", "answer") for row in _refused(plugin)):
         return exits.DENIED
     if not faults:
         return exits.OK
@@ -153,6 +154,7 @@ def _described(
         "declared": [_safe(tag) for tag in declared],
         "logs": [{"level": level, "text": _safe(text)} for level, text in logs],
         "needs": _needs(plugin, learn=learn),
+        "no_option": _beyond(plugin, learn=learn),
         "left_out": [_safe(line) for line in plugin.left_out],
     }
 
@@ -167,9 +169,22 @@ def _safe(text: str) -> str:
 
 def _needs(plugin: IsolatedPlugin, *, learn: bool) -> list[str]:
     """The options that allow exactly what it was denied, or with ``learn`` all that it did, each name once."""
+    return [f"{option} {_quoted(target)}" for option, target in _used(plugin, learn=learn) if _alone(target)]
+
+
+def _beyond(plugin: IsolatedPlugin, *, learn: bool) -> list[str]:
+    """What no option allows by itself: a pattern of that text would allow other names too, or is none."""
+    return [f"{option[8:]} {_quoted(target)}" for option, target in _used(plugin, learn=learn) if not _alone(target)]
+
+
+def _used(plugin: IsolatedPlugin, *, learn: bool) -> list[tuple[str, str]]:
     rows = plugin.audit() if learn else _denied(plugin)
-    found = {(_OPTION[row.operation], row.target) for row in rows if row.operation in _OPTION}
-    return [f"{option} {_quoted(target)}" for option, target in sorted(found)]
+    return sorted({(_OPTION[row.operation], row.target) for row in rows if row.operation in _OPTION})
+
+
+def _alone(target: str) -> bool:
+    """Whether a pattern of this text allows this name and no other: whoever chose it may have chosen a wildcard."""
+    return not pattern_problem(target) and not set(target) & set("*?")
 
 
 def _quoted(text: str) -> str:
@@ -224,13 +239,26 @@ def _show(
         for line in ("" if found is None else found.stderr[-_SHOWN:]).splitlines()[-20:]:
             detail(line)
     if _denied(plugin):
-        err(f"it was denied {len(_denied(plugin))} of {len(rows)} operations.  Each of these options allows one:")
-        for line in _needs(plugin, learn=False):
+        needs = _needs(plugin, learn=False)
+        said = ".  Each of these options allows one:" if needs else ""
+        err(f"it was denied {len(_denied(plugin))} of {len(rows)} operations{said}")
+        for line in needs:
             detail(line)
+        _show_beyond(plugin, learn=False)
 
 
 def _show_learned(plugin: IsolatedPlugin) -> None:
     needs = _needs(plugin, learn=True)
-    say("Everything was allowed, to learn what it does.  " + ("It needs:" if needs else "It needs nothing."))
+    nothing = "No option allows just what it needs." if _beyond(plugin, learn=True) else "It needs nothing."
+    say("Everything was allowed, to learn what it does.  " + ("It needs:" if needs else nothing))
     for line in needs:
         say(f"  {line}")
+    _show_beyond(plugin, learn=True)
+
+
+def _show_beyond(plugin: IsolatedPlugin, *, learn: bool) -> None:
+    found = _beyond(plugin, learn=learn)
+    if found:
+        err("no option allows these alone, as no pattern stands for such a name and for no other:")
+    for line in found:
+        detail(line)

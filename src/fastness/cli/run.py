@@ -10,10 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable
-from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastness.cli import exits
 from fastness.cli.console import denial_table, err, outcome_line, say, size, stderr_console
@@ -22,6 +19,11 @@ from fastness.cli.progress import BuildProgress
 from fastness.errors import BackendError, ConfigurationError, StagingError
 from fastness.limits import Limits, size_of
 from fastness.runs import RunResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import FrameType
 
 #: Bytes that are read from a pipe for a program or for standard input; the API's own caps are smaller.
 _PIPE_CAP = 64 << 20
@@ -74,7 +76,8 @@ def execute(tier: str | None, request: dict[str, Any], *, as_json: bool, raw: bo
 
     output = Output(raw=raw)
     stop = threading.Event()
-    with BuildProgress() as building, Sandbox(tier=tier) as box:
+    # One run: nothing is to be kept ready for the next.
+    with BuildProgress() as building, Sandbox(tier=tier, pool=0) as box:
 
         def on_event(name: str, data: Any) -> None:
             if name in ("stdout", "stderr"):
@@ -197,6 +200,8 @@ def _is_module(request: dict[str, Any]) -> bool:
 def _sources(given: Iterable[str]) -> Iterable[tuple[str, Path]]:
     """Destination and host path of each ``SRC[:DST]``; a source whose own name has a colon is found as it is."""
     for text in given:
+        from pathlib import Path
+
         source, separator, destination = text.rpartition(":")
         if not separator or not source or os.path.lexists(text):
             source, destination = text, os.path.basename(text)
@@ -272,6 +277,8 @@ def _folder(out: str | None) -> Path | None:
     """The folder for files, made now: better to fail before the run than after it."""
     if out is None:
         return None
+    from pathlib import Path
+
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)

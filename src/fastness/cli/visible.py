@@ -1,56 +1,50 @@
 """
-Guest text made safe to show: what a terminal would act on is written out instead.
+Guest text made safe to show: what a terminal would act on, or a reader would not see, is written out instead.
 
 A guest that could send control characters could move the cursor over our own lines, change the window's title, or
-make the terminal answer as if its user had typed.  C0 but for line feed and tab, DEL, C1 (ECMA-48), and the
-characters that reorder text (Unicode, UAX 9) are therefore shown as escapes.
+make the terminal answer as if its user had typed.  C0 but for line feed and tab, DEL, C1 (ECMA-48), the characters that
+reorder text (Unicode, UAX 9) and those that are drawn as nothing are therefore shown as escapes.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 
-_REORDER = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
-_TABLE = {
-    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    for code in (*range(0x20), *range(0x7F, 0xA0), *_REORDER, 0x2028, 0x2029)
-    if code not in (0x09, 0x0A)
-}
-#: Categories of Unicode whose characters are not drawn, or not as themselves.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-#: Letters and marks that are drawn as nothing.
-_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
+from fastness.unseen import JOINS, UNDRAWN, escaped, spelled_out
+
+__all__ = ["VisibleStream", "one_line", "spelled_out", "visible"]
+
+_TABLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
+#: Joiners that may follow a character: emoji, and scripts whose letters join, are written with one or two.
+_JOINS_MAX = 2
+_SEEN = f"[^\x00-\x9f{UNDRAWN}]"
+_JOINED = re.compile(f"({_SEEN}[{JOINS}]{{1,{_JOINS_MAX}}})|[{UNDRAWN}]")
+_LEADING = re.compile(f"[{JOINS}]*")
+_ENDING = re.compile(f"{_SEEN}([{JOINS}]{{0,{_JOINS_MAX}}})\\Z")
 
 
 def visible(text: str) -> str:
-    """``text`` with every character that a terminal would act on written out; line feed and tab stay."""
-    return text.translate(_TABLE).encode("utf-8", "backslashreplace").decode("utf-8")
+    """
+    ``text`` with every character written out that a terminal would act on or that is drawn as nothing.
+
+    Line feed and tab stay, and so do one or two joiners behind a character that is not ASCII, which say how that is
+    drawn.
+    """
+    shown = text.translate(_TABLE)
+    if text.isascii():
+        return shown
+    return _JOINED.sub(lambda found: found[1] or _written(found[0]), shown).encode("utf-8", "backslashreplace").decode()
+
+
+def _written(letter: str) -> str:
+    return escaped(letter) if letter > "\xff" else f"\\x{ord(letter):02x}"
 
 
 def one_line(text: str, width: int = 200) -> str:
-    """As :func:`visible`, on one line and at most ``width`` characters."""
-    shown = visible(text[: width * 4]).replace("\n", "\\n").replace("\t", "\\t")
+    """As :func:`visible`, on one line and at most ``width`` characters, with nothing left that is not seen."""
+    shown = spelled_out(text[: width * 4].translate(_TABLE).replace("\n", "\\n").replace("\t", "\\t"))
     return shown if len(shown) <= width else shown[: width - 3] + "..."
-
-
-def spelled_out(text: str) -> str:
-    """
-    ``text`` on one line, with everything written out that a reader would not see as what it is.
-
-    For words of strangers that somebody decides by: beside what :func:`visible` writes out, all that Unicode calls
-    format, private or unassigned (zero-width characters, tags, soft hyphens), spaces that are not the usual one, and
-    letters that are drawn as nothing.
-    """
-    import unicodedata
-
-    return "".join(
-        letter
-        if letter == " " or (unicodedata.category(letter) not in _UNSEEN and letter not in _BLANK)
-        else f"\\u{ord(letter):04x}"
-        if ord(letter) < 0x10000
-        else f"\\U{ord(letter):08x}"
-        for letter in text
-    )
 
 
 class VisibleStream:
@@ -64,6 +58,8 @@ class VisibleStream:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._held = ""
+        #: Joiners that may still follow what was shown last.
+        self._joins = 0
 
     def feed(self, data: bytes) -> str:
         """Safe text for the next piece."""
@@ -77,4 +73,15 @@ class VisibleStream:
         self._held = ""
         if text.endswith("\r") and not final:
             text, self._held = text[:-1], "\r"
-        return visible(text.replace("\r\n", "\n"))
+        return self._joined(text.replace("\r\n", "\n"))
+
+    def _joined(self, text: str) -> str:
+        led = _LEADING.match(text)
+        kept = min(self._joins, led.end() if led is not None else 0)
+        rest = text[kept:]
+        if rest:
+            ends = _ENDING.search(rest)
+            self._joins = 0 if ends is None else _JOINS_MAX - len(ends[1])
+        else:
+            self._joins -= kept
+        return text[:kept] + visible(rest)

@@ -1,5 +1,5 @@
 ;; The guest of the wasm tier's self-test.  Its second argument's first letter says what to try; its exit status says
-;; what came of it.  `fastness/backends/wasm_probe.py` holds the same module assembled; a test compares the two.
+;; what came of it.  `fastness/backends/wasm_proofs.py` holds the same module assembled; a test compares the two.
 (module
   (import "wasi_snapshot_preview1" "args_get" (func $args_get (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "environ_sizes_get" (func $environ_sizes_get (param i32 i32) (result i32)))

@@ -208,6 +208,11 @@ def _renew_stdin() -> None:
 def _compile(source: str, filename: str) -> tuple[object, object]:
     """The statements, and the last expression apart so that its value can be had."""
     try:
+        if source.isprintable() and source[:1] != " ":
+            try:  # one line is mostly one expression, and that takes no tree
+                return None, compile(source, filename, "eval")
+            except SyntaxError:
+                pass  # what is wrong with it, if anything is, the tree will say
         tree = compile(source, filename, "exec", ast.PyCF_ONLY_AST)
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
@@ -415,8 +420,6 @@ def _warm_pandas() -> None:
 
 
 def _warm_matplotlib() -> None:
-    import io
-
     import matplotlib
 
     matplotlib.use("Agg")
@@ -439,9 +442,8 @@ def generators() -> list[dict[str, object]]:
     if legacy is not None:
         generator = legacy.mtrand._rand._bit_generator
         words = generator.state["state"]["key"][:8]
-        found.append(
-            {"address": id(generator), "size": sys.getsizeof(generator), "words": [int(word) for word in words]}
-        )
+        words = [int(word) for word in words]
+        found.append({"address": id(generator), "size": sys.getsizeof(generator), "words": words})
     return found
 
 

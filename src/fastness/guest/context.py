@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 
 import _fastness_encode
@@ -18,12 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from typing import Any, Protocol
 
+    Frame = tuple[int, dict[str, Any], bytes]
+
     class Wire(Protocol):
-        """The channel; both may block.  ``receive`` gives a frame's kind, head and blob, to one thread at a time."""
+        """
+        The channel; both may block.
 
-        def send(self, kind: int, head: dict[str, object], blob: bytes) -> None: ...
+        ``receive`` gives frames that have come, one at least, to one thread at a time: each its kind, head and blob.
+        It keeps no whole frame back, so that the descriptor tells of all that are still to come.
+        """
 
-        def receive(self) -> tuple[int, dict[str, Any], bytes]: ...
+        def send(self, kind: int, head: bytes, blob: bytes) -> None: ...
+
+        def receive(self) -> list[Frame]: ...
 
         def fileno(self) -> int: ...
 
@@ -35,6 +43,9 @@ _IN_FLIGHT = 16
 _LEVELS = ("debug", "info", "warning", "error")
 #: Operations of this name stand on ctx itself.
 TOP = "ctx"
+#: As json.loads, for a text of the host's, with nothing around its value.
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # not documented
+_quoted = json.encoder.encode_basestring_ascii
 
 
 class Refused(Exception):
@@ -53,9 +64,12 @@ class Calls:
         self._wire = wire
         self._most = most
         self._last = 0
-        self._answers: dict[int, tuple[int, dict[str, Any], bytes]] = {}
-        self._wanted: dict[int, Callable[[], None] | None] = {}
-        self._state = threading.Condition(threading.Lock())
+        self._answers: dict[int, Frame] = {}
+        self._wanted: set[int] = set()
+        self._lock = threading.Lock()
+        self._heard = threading.Condition(self._lock)
+        #: Threads that wait for another one to listen.
+        self._others = 0
         self._sending = threading.Lock()
         self._reading = False
 
@@ -64,95 +78,99 @@ class Calls:
         data = _fastness_encode.encode(arguments, _ARGUMENTS_CAP)
         if data is None:
             raise TypeError(_fastness_encode.offending(arguments))
-        self._make_room()
+        if len(self._wanted) - len(self._answers) >= self._most:
+            self._make_room()
+        what = f'"capability": {_quoted(capability)}, "operation": {_quoted(operation)}'
         with self._sending:
-            self._last += 1
-            number = self._last
-            with self._state:
-                self._wanted[number] = None
-            self._wire.send(_CALL, {"id": number, "capability": capability, "operation": operation}, data)
+            number = self._last = self._last + 1
+            self._wanted.add(number)
+            self._wire.send(_CALL, f'{{"id": {number}, {what}}}'.encode(), data)
         return number
 
     def _make_room(self) -> None:
         """The host stops reading past its own count; so answers are taken in first, and kept for whoever waits."""
-        heard = False
         while True:
-            with self._state:
+            with self._lock:
                 if len(self._wanted) - len(self._answers) < self._most:
-                    break
+                    return
                 if self._reading:
-                    self._state.wait()
+                    self._wait()
                     continue
                 self._reading = True
             self._listen()
-            heard = True
-        if heard:
-            for loop, waiters in list(_waiters.items()):
-                if waiters:
-                    loop.call_soon_threadsafe(_wake, waiters)
 
     def wait(self, number: int, what: str) -> object:
         """The answer to a call.  Raises Refused."""
         try:
             while True:
-                with self._state:
-                    if number in self._answers:
-                        kind, head, blob = self._answers.pop(number)
-                        self._wanted.pop(number, None)
+                with self._lock:
+                    frame = self._answers.pop(number, None)
+                    if frame is not None:
+                        self._wanted.discard(number)
                         break
                     if self._reading:
-                        # Another thread listens for all.
-                        self._state.wait()
+                        self._wait()
                         continue
                     self._reading = True
                 self._listen()
         except BaseException:
             self.drop(number)
             raise
-        return _value(kind, head, blob, what)
+        return _value(*frame, what)
+
+    def _wait(self) -> None:
+        """Whoever has the lock: until the thread that listens for all has heard something."""
+        self._others += 1
+        try:
+            self._heard.wait()
+        finally:
+            self._others -= 1
 
     def is_there(self, number: int) -> bool:
         """Whether the answer has come."""
-        with self._state:
-            return number in self._answers
+        return number in self._answers
 
     def listen(self) -> None:
-        """Take in one frame, where nobody else does."""
-        with self._state:
+        """Take in what has come, where nobody else does."""
+        with self._lock:
             if self._reading:
                 return
             self._reading = True
         self._listen()
 
     def _listen(self) -> None:
+        frames: list[Frame] = []
         try:
-            kind, head, blob = self._wire.receive()
+            frames = self._wire.receive()
         finally:
-            with self._state:
+            with self._lock:
                 self._reading = False
-                self._state.notify_all()
-        if kind in (_REPLY, _FAULT):
-            with self._state:
-                # Whoever gave up has said so, and the two may have crossed.
-                if head.get("id") in self._wanted:
-                    self._answers[head["id"]] = (kind, head, blob)
-                self._state.notify_all()
+                for frame in frames:
+                    # Whoever gave up has said so, and the two may have crossed.
+                    if frame[0] in (_REPLY, _FAULT) and frame[1].get("id") in self._wanted:
+                        self._answers[frame[1]["id"]] = frame
+                if self._others:
+                    self._heard.notify_all()
+        # What came may be for whoever waits on the descriptor, which tells of it no more.
+        for loop, waiters in list(_waiters.items()):
+            if waiters:
+                loop.call_soon_threadsafe(_wake, waiters)
 
     def drop(self, number: int) -> None:
         """Nobody waits for this answer any more."""
-        with self._sending, self._state:
-            answered = number in self._answers
-            self._answers.pop(number, None)
-            known = self._wanted.pop(number, 0) is None
-            if known and not answered:
-                self._wire.send(_DROP, {"id": number}, b"")
+        with self._sending, self._lock:
+            answered = self._answers.pop(number, None) is not None
+            if number in self._wanted:
+                self._wanted.discard(number)
+                if not answered:
+                    self._wire.send(_DROP, b'{"id": %d}' % number, b"")
 
     def log(self, level: str, text: str) -> None:
         """A line for the run's log."""
         if level not in _LEVELS:
             raise ValueError(f"a level is one of {', '.join(_LEVELS)}")
         with self._sending:
-            self._wire.send(_LOG, {"level": level, "text": str(text)[:4096]}, b"")
+            self._wire.send(_LOG, json.dumps({"level": level, "text": str(text)[:4096]}).encode(), b"")
 
     def fileno(self) -> int:
         """The channel's descriptor."""
@@ -177,7 +195,7 @@ class Pending:
             while not calls.is_there(number):
                 try:
                     if not waiters:
-                        loop.add_reader(calls.fileno(), _heard, loop, calls)
+                        loop.add_reader(calls.fileno(), calls.listen)
                 except NotImplementedError:
                     # A loop that watches no descriptors, as in WebAssembly: nothing else could go on meanwhile.
                     calls.listen()
@@ -199,11 +217,6 @@ class Pending:
 _waiters: dict[Any, set[Any]] = {}
 
 
-def _heard(loop: Any, calls: Calls) -> None:
-    calls.listen()
-    _wake(_waiters.get(loop, ()))
-
-
 def _wake(waiters: Any) -> None:
     for woken in list(waiters):
         if not woken.done():
@@ -211,8 +224,6 @@ def _wake(waiters: Any) -> None:
 
 
 def _in_loop() -> bool:
-    import sys
-
     # Without it nothing runs in a loop, and to import it takes long.
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
@@ -305,7 +316,7 @@ def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
     required = [name for name, may_be_left_out in one["parameters"] if not may_be_left_out]
     what = operation if capability == TOP else f"{capability}.{operation}"
 
-    def call(*values: object, **named: object) -> object:
+    def bound(values: tuple[object, ...], named: dict[str, object]) -> dict[str, object]:
         if len(values) > len(names):
             raise TypeError(f"{what}() takes {len(names)} arguments, and {len(values)} were given")
         arguments = dict(zip(names, values, strict=False))
@@ -318,6 +329,11 @@ def _function(one: dict[str, Any], calls: Calls) -> Callable[..., object]:
         missing = [name for name in required if name not in arguments]
         if missing:
             raise TypeError(f"{what}() is missing {', '.join(missing)}")
+        return arguments
+
+    def call(*values: object, **named: object) -> object:
+        plain = not named and len(values) == len(names)
+        arguments = dict(zip(names, values, strict=True)) if plain else bound(values, named)
         number = calls.begin(capability, operation, arguments)
         return Pending(calls, number, what) if _in_loop() else calls.wait(number, what)
 
@@ -343,7 +359,10 @@ def _show_signature(call: Any, name: str, signature: str) -> None:
 def _value(kind: int, head: dict[str, Any], blob: bytes, what: str) -> object:
     if kind == _FAULT:
         raise Refused(str(head.get("code")), str(head.get("message", "")), what)
-    return _restore(json.loads(blob)) if blob else None
+    if not blob:
+        return None
+    tree = _scan(blob.decode(), 0)[0]
+    return _restore(tree) if type(tree) in (list, dict) else tree
 
 
 def _restore(tree: object) -> object:

@@ -27,6 +27,10 @@ import _fastness as boot
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
+
+    #: Its kind, its head, its blob.
+    Frame = tuple[int, dict[str, Any], bytes]
 
 _HEADER = struct.Struct(">BBHII")
 #: As json.loads, for a text with nothing around its value, which the host's are.
@@ -54,10 +58,18 @@ _generators: list[Callable[[], object]] = []
 _seeded: list[bool] = []
 _sending = threading.Lock()
 #: Frames that one thread has taken in for another: answers to calls, and whatever else the host says.
-_answered: list[tuple[int, dict[str, object], bytes]] = []
-_told: list[tuple[int, dict[str, object], bytes]] = []
-_frames = threading.Condition(threading.Lock())
+_answered: list[Frame] = []
+_told: list[Frame] = []
+_lock = threading.Lock()
+_frames = threading.Condition(_lock)
 _reading: list[bool] = []
+#: Threads that wait for another one to read.
+_others: list[bool] = []
+#: What fills the free places of the zygote's memory.
+_filling: list[object] = []
+#: Bytes of a pool of the interpreter's allocator and of what is at its beginning, and how many are filled at most.
+_POOL, _POOL_HEAD = 1 << 14, 48
+_POOLS_MOST = 64
 #: Whether this guest has a ctx, so that other threads may listen too.
 _called: list[bool] = []
 
@@ -87,58 +99,75 @@ def _read(size: int) -> bytes:
     return data
 
 
-def _take(size: int) -> bytes:
-    """The next bytes of the conversation, so many of them."""
-    data = _left[0]
-    if len(data) < size:
-        parts, missing = [data], size - len(data)
-        while missing > 0:
-            # What comes next is likely to be there too.  Once there are calls it stays there: whoever waits for an
-            # answer on the descriptor would not see what was taken in already.
-            wanted = missing if _called else max(missing, _PIECE)
-            parts.append(_read(min(wanted, 1 << 20)))
-            missing -= len(parts[-1])
-        data = b"".join(parts)
-    _left[0] = data[size:]
-    return data[:size]
+def _arrived() -> list[Frame]:
+    """
+    The host's next frames, one at least, as many as there are.
 
-
-def _receive() -> tuple[int, dict[str, object], bytes]:
-    """The host's next frame."""
-    _, kind, _, head_size, blob_size = _HEADER.unpack(_take(_HEADER.size))
-    head = _take(head_size)
-    # The first word has nothing in it that this guest needs to know.
-    return kind, {} if kind == _START else _scan(head.decode(), 0)[0], _take(blob_size)
-
-
-def _next(kinds: list[tuple[int, dict[str, object], bytes]]) -> tuple[int, dict[str, object], bytes]:
-    """The next frame of one of the two kinds, whichever thread it is that reads it."""
+    What is kept is less than a frame, so that whoever waits for an answer on the descriptor sees what is to come.
+    """
     while True:
-        with _frames:
+        data = _left[0]
+        found, at, missing = [], 0, 0
+        while not missing:
+            missing = _HEADER.size - (len(data) - at)
+            if missing > 0:
+                break
+            _, kind, _, head_size, blob_size = _HEADER.unpack_from(data, at)
+            start = at + _HEADER.size
+            middle = start + head_size
+            end = middle + blob_size
+            missing = max(0, end - len(data))
+            if not missing:
+                # The first word has nothing in it that this guest needs to know.
+                head = {} if kind == _START else _scan(data[start:middle].decode(), 0)[0]
+                found.append((kind, head, data[middle:end]))
+                at = end
+        _left[0] = data[at:]
+        if found:
+            return found
+        parts = [_left[0]]
+        while missing > 0:
+            # What comes next is likely to be there too.
+            parts.append(_read(min(max(missing, _PIECE), 1 << 20)))
+            missing -= len(parts[-1])
+        _left[0] = b"".join(parts)
+
+
+def _heard(kinds: list[Frame]) -> list[Frame]:
+    """The host's next frames of one of the two kinds, one at least, whichever thread it is that reads them."""
+    while True:
+        with _lock:
             while not kinds and _reading:
-                _frames.wait()
+                _others.append(True)
+                try:
+                    _frames.wait()
+                finally:
+                    _others.pop()
             if kinds:
-                return kinds.pop(0)
+                found = kinds[:]
+                kinds.clear()
+                return found
             _reading.append(True)
-        frame = None
+        come: list[Frame] = []
         try:
-            frame = _receive()
+            come = _arrived()
         finally:
-            with _frames:
+            with _lock:
                 _reading.clear()
-                if frame is not None:
+                for frame in come:
                     (_answered if frame[0] in (_REPLY, _FAULT) else _told).append(frame)
-                _frames.notify_all()
+                if _others:
+                    _frames.notify_all()
 
 
 class _Wire:
     """The channel as calls to the host use it."""
 
-    def send(self, kind: int, head: dict[str, object], blob: bytes) -> None:
-        _send(_frame(kind, head, blob))
+    def send(self, kind: int, head: bytes, blob: bytes) -> None:
+        _send(_HEADER.pack(1, kind, 0, len(head), len(blob)) + head + blob)
 
-    def receive(self) -> tuple[int, dict[str, object], bytes]:
-        return _next(_answered)
+    def receive(self) -> list[Frame]:
+        return _heard(_answered)
 
     def fileno(self) -> int:
         return _talk[0].fileno()
@@ -231,6 +260,56 @@ def _rehearse() -> None:
         "".join(boot.traceback.format_exception(error))
 
 
+class _Nobody:
+    """A host that answers the first call."""
+
+    def send(self, kind: int, head: bytes, blob: bytes) -> None:
+        pass
+
+    def receive(self) -> list[Frame]:
+        return [(_REPLY, {"id": 1}, b'{"a": [1, {"$": ["bytes", "AA=="]}]}')]
+
+
+def _rehearse_calls() -> None:
+    """Go once through a call, and through a plugin's method; leaves nothing behind."""
+    context: Any = sys.modules["_fastness_context"]
+    # As much as most plugins are told: what it takes is there for them afterwards.
+    one = {"capability": "a", "parameters": [["c", False]], "signature": "", "summary": "d" * 40}
+    name = "_fastness_rehearsed"
+    text = 'def f(ctx, name):\n    return f"{name} {ctx!r}"\n'
+    plugin = {"module": name, "method": "f", "arguments": {"name": "x"}, "sources": {name + ".py": text}}
+    told = {"granted": [{**one, "operation": f"b{number}"} for number in range(8)], "plugin": plugin}
+    told = json.loads(json.dumps({"context": told}))["context"]
+    ctx = context.make(told["granted"], context.Calls(_Nobody()))
+    ctx.a.b0([1, "x"])
+    path, finders, written = sys.path[:], sys.meta_path[:], sys.dont_write_bytecode
+    try:
+        context.run(ctx, told["plugin"])
+    finally:
+        sys.path[:], sys.meta_path[:], sys.dont_write_bytecode = path, finders, written
+        sys.modules.pop(name, None)
+
+
+def gather() -> None:
+    """
+    In the zygote, last of all: have what guests allocate lie together.
+
+    Small objects come from pools of one size each, and the free places of a well-used interpreter are all over its
+    memory, where each costs a guest a copy of its page.  So they are filled, and what is allocated next is at the
+    beginning of new pools.
+    """
+    for size in range(16, 513, 16):
+        before = 0
+        for _ in range(_POOLS_MOST * _POOL // size):
+            one: object = object() if size == 16 else float(size) if size == 32 else bytes(size - 33)
+            _filling.append(one)
+            place = id(one)
+            # The second place of a pool right after the first, which follows the pool's own words.
+            if place - before == size and before % _POOL == _POOL_HEAD:
+                break
+            before = place
+
+
 def _reseed(seed: int) -> None:
     random.seed(seed)
     _reseed_numpy(seed)
@@ -247,8 +326,12 @@ def greeting(layers: dict[str, str], gaps: list[tuple[str, str]]) -> bytes:
     return _frame(_HELLO, {"protocol": 1, "guest": "python"}) + _frame(_READY, {"layers": layers, "gaps": gaps})
 
 
-def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool) -> None:
-    """Greet the host with ``said``, unless it was, and take turns until it is done.  Never returns."""
+def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool, calls: bool = False) -> None:
+    """
+    Greet the host with ``said``, unless it was, and take turns until it is done.  Never returns.
+
+    ``ahead`` is a guest that nobody waits for yet, ``calls`` one that will most likely be told to call the host.
+    """
     if not _talk:
         _talk.append(socket.socket(fileno=talk))
     live_in(folder, temporary)
@@ -257,6 +340,8 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool) -> N
     if ahead:
         # One that is made ahead has the time to touch now what it will need then.
         _rehearse()
+        if calls:
+            _rehearse_calls()
     gc.enable()
     if said:
         # The host's first word was there before this guest was, and takes no answer but this.
@@ -264,9 +349,9 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool) -> N
     try:
         while True:
             # A thread that waits for an answer may be the one that listens.
-            kind, head, blob = _next(_told) if _called else _receive()
-            if kind == _INVOKE:
-                _turn(head, blob)
+            for kind, head, blob in _heard(_told) if _called else _arrived():
+                if kind == _INVOKE:
+                    _turn(head, blob)
     finally:
         # Only where user code broke this too; a traceback would show paths of the host.
         os._exit(1)

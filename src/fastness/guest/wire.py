@@ -30,10 +30,9 @@ class Wire:
     def __init__(self) -> None:
         self._held = b""
 
-    def send(self, kind: int, head: dict[str, object], blob: bytes) -> None:
+    def send(self, kind: int, head: bytes, blob: bytes) -> None:
         """Send one frame."""
-        text = json.dumps(head).encode()
-        view = memoryview(_pack(1, kind, 0, len(text), len(blob)) + text + blob)
+        view = memoryview(_pack(1, kind, 0, len(head), len(blob)) + head + blob)
         while view:
             view = view[_write(CALLS, view) :]
 
@@ -51,11 +50,11 @@ class Wire:
         self._held = data[size:]
         return data[:size]
 
-    def receive(self) -> tuple[int, dict[str, object], bytes]:
+    def receive(self) -> list[tuple[int, dict[str, object], bytes]]:
         """The next answer; waits for it."""
         _, kind, _, head, blob = _unpack(self._take(_HEADER.size))
         text = self._take(head)
-        return kind, json.loads(text), self._take(blob)
+        return [(kind, json.loads(text), self._take(blob))]
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -66,11 +65,11 @@ def warm() -> None:
     """A call with its answer, so that the image holds what a first one makes."""
 
     class Nobody:
-        def send(self, kind: int, head: dict[str, object], blob: bytes) -> None:
-            json.dumps(head)
+        def send(self, kind: int, head: bytes, blob: bytes) -> None:
+            pass
 
-        def receive(self) -> tuple[int, dict[str, object], bytes]:
-            return 4, json.loads('{"id": 1}'), b'{"a": [1, {"$": ["bytes", "AA=="]}]}'
+        def receive(self) -> list[tuple[int, dict[str, object], bytes]]:
+            return [(4, json.loads('{"id": 1}'), b'{"a": [1, {"$": ["bytes", "AA=="]}]}')]
 
     granted = [{"capability": "a", "operation": "b", "parameters": [["c", False]]}]
     context.make(granted, context.Calls(Nobody())).a.b([1, "x"])

@@ -15,9 +15,17 @@ from fastness.errors import AdapterError, ConfigurationError, Denied, QuotaExcee
 from fastness.runs import DenialCode
 from fastness.wire import values
 
-__all__ = ["act"]
+__all__ = ["act", "check_operation"]
 
 _NUMBER = 1
+
+
+def check_operation(operation: object) -> str:
+    """The text of what is to be done.  Raises ConfigurationError."""
+    if not isinstance(operation, str):
+        allowed = "a kind and what it does, such as net.request"
+        raise ConfigurationError("operation", type(operation).__name__, allowed)
+    return operation
 
 
 def act(calls: Calls, operation: str, arguments: dict[str, Any], seconds: float) -> Any:

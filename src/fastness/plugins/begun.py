@@ -1,5 +1,5 @@
 """
-Invocations that have begun, and what becomes of those that nobody waits for any more.
+An invocation that has begun, handed from the thread that began it to whoever waits for it.
 """
 
 from __future__ import annotations

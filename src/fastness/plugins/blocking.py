@@ -78,6 +78,7 @@ class PluginHost:
         all: bool = False,
         expires: float | None = None,
         granted_by: str = "",
+        digest: str | None = None,
     ) -> Grant:
         """Let an owner allow a plugin something; see ``AsyncPluginHost.grant``."""
         return drive(
@@ -91,6 +92,7 @@ class PluginHost:
                 all=all,
                 expires=expires,
                 granted_by=granted_by,
+                digest=digest,
             )
         )
 

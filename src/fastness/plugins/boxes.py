@@ -16,10 +16,10 @@ from fastness.broker import portal
 from fastness.capabilities.process import Ended, Wanted
 from fastness.errors import AdapterError, ConfigurationError, StagingError, TierUnavailable
 from fastness.limits import MIB, Limits
+from fastness.looping import LoopWaiting
 from fastness.runner import request as requests
 from fastness.runner.runner import Runner
 from fastness.tier import Tier
-from fastness.waiting import LoopWaiting
 
 __all__ = ["Boxes"]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
 from fastness.capability import Adapter
-from fastness.errors import ConfigurationError, GrantError, PackageChanged, PolicyError, QuotaExceeded
+from fastness.errors import BackendError, ConfigurationError, GrantError, PackageChanged, PolicyError, QuotaExceeded
 from fastness.grant import Ceiling, check_owner, open_ceiling
 from fastness.limits import Limits
 from fastness.manifest import Manifest
@@ -38,6 +39,8 @@ __all__ = ["Core", "check_source"]
 
 #: Strength of the weakest tier for code of strangers.
 _STRANGERS = 2
+#: Policies that are kept.
+_KEPT = 1024
 
 
 class Core:
@@ -71,6 +74,10 @@ class Core:
         self._here = here
         self._lock = threading.Lock()
         self._running: dict[str, tuple[Policy, RunCalls, Meter]] = {}
+        #: What ended and could not be written: plugin, and owner or all, with what writes it.
+        self._stopped: dict[tuple[str, str | None], Callable[[], object]] = {}
+        #: The last policy of each plugin and owner, beside what stood when it was built.
+        self._built: dict[tuple[str, str], tuple[Standing, Policy]] = {}
 
     # what there is
 
@@ -99,6 +106,7 @@ class Core:
         Raises GrantError, PolicyError, ConfigurationError.
         """
         check_owner(owner)
+        self._check_stopped(plugin, owner)
         standing = self.standings.of(plugin, owner)
         try:
             return standing, self._policy(standing, owner)
@@ -107,7 +115,13 @@ class Core:
             raise
 
     def _policy(self, standing: Standing, owner: str) -> Policy:
-        known, manifest, grant, _ = standing
+        known, manifest, grant, at = standing
+        built = self._built.get((known.id, owner))
+        # The very same object: nothing in the store has changed since.  What changes by itself is the time.
+        if built is not None and built[0] is standing:
+            expires = built[1].expires
+            if expires is None or time.time() < expires:
+                return built[1]
         fix = f"run: fastness plugin grant {known.id} --owner {owner}"
         if known.state not in (State.ENABLED, State.AWAITING_GRANT):
             why = f": {known.why}" if known.why else ""
@@ -122,6 +136,10 @@ class Core:
         tier = self.tier_of(known, manifest)
         made = policy.build_policy(manifest, grant, self.ceiling, self.specs, tier=tier, trust=known.trust)
         check_source(known, made.tier)
+        if at is not None:
+            if len(self._built) >= _KEPT:
+                self._built.clear()
+            self._built[known.id, owner] = standing, made
         return made
 
     def files(self, known: Known, owner: str) -> Package:
@@ -190,8 +208,9 @@ class Core:
         calls, watch = self._calls(standing, made, run, meter)
         with self._lock:
             self._running[run] = made, calls, meter
+            stopped = self._is_stopped(made.plugin, made.owner)
         # Whoever revoked before it was in there did not see it; this sees that they did.
-        if watch() != made.revision:
+        if stopped or watch() != made.revision:
             self.end(run, 0.0)
             raise GrantError("grant", "it was revoked just now", "a grant that stands")
         return calls
@@ -213,9 +232,52 @@ class Core:
             if made.plugin == plugin and (owner is None or made.owner == owner):
                 calls.revoke()
 
+    def stop(self, plugin: str, owner: str | None, change: Callable[[], object]) -> None:
+        """
+        Let this process do nothing more for a plugin, and an owner or all: the change that ends it cannot be written.
+
+        Calls that run are cancelled, every other one is refused, and before the next invocation ``change`` is tried
+        again.
+        """
+        with self._lock:
+            self._stopped[plugin, owner] = change
+            found = list(self._running.values())
+        for made, calls, _ in found:
+            if made.plugin == plugin and (owner is None or made.owner == owner):
+                calls.revoke(over=True)
+
+    def go_on(self, plugin: str, owner: str | None) -> None:
+        """What the store says is what holds again: for an owner, or with None for all of them."""
+        with self._lock:
+            for key in [key for key in self._stopped if key[0] == plugin and owner in (None, key[1])]:
+                del self._stopped[key]
+
+    def _is_stopped(self, plugin: str, owner: str) -> bool:
+        return bool(self._stopped) and not self._stopped.keys().isdisjoint(((plugin, owner), (plugin, None)))
+
+    def _check_stopped(self, plugin: str, owner: str) -> None:
+        if not self._is_stopped(plugin, owner):
+            return
+        for key in ((plugin, owner), (plugin, None)):
+            change = self._stopped.get(key)
+            if change is None:
+                continue
+            try:
+                change()
+            except BackendError as error:
+                self.events.refused("invoke", plugin, owner, "", "stopped")
+                cause = f"it was stopped, and that cannot be written: {error.cause}"
+                raise BackendError(f"calling {plugin}", cause, error.hint) from error
+            except ConfigurationError:
+                # Somebody else has removed it, or brought it where no way leads from: then that holds.
+                pass
+            with self._lock:
+                self._stopped.pop(key, None)
+
     def close(self) -> None:
         """Close what was opened.  Idempotent."""
         self.adapters.close()
+        self.events.settle()
         self.store.close()
         self.ledger.close()
 

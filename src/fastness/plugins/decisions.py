@@ -6,12 +6,13 @@ What gives power is on the record before it is given; what takes power away is d
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from fastness import policy
-from fastness.errors import BackendError, CapabilityError, PolicyError
+from fastness.errors import BackendError, CapabilityError, ConfigurationError, GrantError, PolicyError
 from fastness.grant import Grant, check_owner, kind_of
 from fastness.manifest import Manifest
 from fastness.plugins import installed, package, rows
@@ -21,6 +22,8 @@ from fastness.plugins.shown import Shown, shown
 from fastness.plugins.states import Known, State
 
 __all__ = ["Decisions"]
+
+T = TypeVar("T")
 
 
 class Decisions:
@@ -53,22 +56,37 @@ class Decisions:
             if before is None or before.state is State.REMOVED:
                 # Whoever removed the last of this id may not have come to the end of it.
                 core.adapters.forget(manifest.id)
-            core.store.install(manifest, found.digest, origin, upgrade=upgrade)
+            after = core.store.install(manifest, found.digest, origin, upgrade=upgrade)
         core.opened.forget(found.digest)
+        if before is not None and before.state is not State.REMOVED and before.trust and not after.trust:
+            words = f"{before.tier} to {after.tier or 'default'}, as nobody has reviewed these files"
+            # It is installed: what cannot be recorded just now is kept for later.
+            with contextlib.suppress(BackendError):
+                core.events.after("tier", manifest.id, target=words)
         if upgrade:
             self._prune()
-        return self.show(manifest.id)
+        told = self.show(manifest.id)
+        if told.known.digest != found.digest:
+            # Whoever says yes to what comes back of this has looked at these files and at no others.
+            raise ConfigurationError("plugin", f"{manifest.id} was upgraded just now", "one upgrade at a time")
+        return told
 
-    def grant(self, plugin: str, **options: Any) -> Grant:
-        """Let a grant stand; ``options`` are those of :func:`make_grant`."""
+    def grant(self, plugin: str, digest: str | None, **options: Any) -> Grant:
+        """Let a grant stand, for files of this digest; ``options`` are those of :func:`make_grant`."""
         core = self._core
         known = core.known(plugin)
+        if digest is not None and digest != known.digest:
+            raise GrantError(
+                "digest", digest, f"that of the files that are installed by now, {known.digest}; look at those first"
+            )
         manifest = core.store.manifest(plugin)
         made = make_grant(manifest, core.ceiling, core.specs, digest=known.digest, **options)
         self._check_process(manifest, made)
         kinds = ", ".join(sorted(map(kind_of, made.allowed))) or "nothing"
         with core.events.before("grant", plugin, owner=made.owner, target=f"{kinds}; {known.digest}"):
-            return core.store.grant(made)
+            given = core.store.grant(made)
+        core.go_on(plugin, given.owner)
+        return given
 
     def _check_process(self, manifest: Manifest, grant: Grant) -> None:
         """Programs need a tier that runs them.  It is tried now: at their first call it would be too late to say so."""
@@ -79,15 +97,19 @@ class Decisions:
     def revoke(self, plugin: str, owner: str | None) -> int:
         """End grants; how many stood."""
         core = self._core
-        core.known(plugin)
-        ended = core.store.revoke(plugin, owner)
-        core.cancel(plugin, owner)
+        ended = self._taken(plugin, owner, lambda: core.store.revoke(plugin, owner))
         if not ended:
             # Nothing was taken away, and so there is nothing to record.
             return 0
         target = f"{ended} ended" if owner is not None else f"of all owners: {ended} ended"
         core.events.after("revoke", plugin, owner=owner or "", target=target)
         return ended
+
+    def take_back(self, made: Grant) -> None:
+        """End a grant that nobody waited for, unless another one stands in its place by now."""
+        core, plugin, owner = self._core, made.plugin, made.owner
+        if self._taken(plugin, owner, lambda: core.store.revoke(plugin, owner, made_at=made.revision)):
+            core.events.after("revoke", plugin, owner=owner, target="1 ended: whoever granted it gave up")
 
     def enable(self, plugin: str) -> Known:
         """Let it be called again."""
@@ -97,7 +119,9 @@ class Decisions:
         for grant in core.store.grants(plugin):
             self._check_process(manifest, grant)
         with core.events.before("enable", plugin):
-            return core.store.enable(plugin)
+            enabled = core.store.enable(plugin)
+        core.go_on(plugin, None)
+        return enabled
 
     def disable(self, plugin: str) -> Known:
         """Let nobody call it."""
@@ -108,28 +132,48 @@ class Decisions:
         return self._end("quarantine", plugin, lambda: self._core.store.quarantine(plugin, why))
 
     def _end(self, op: str, plugin: str, change: Callable[[], Known]) -> Known:
-        self._core.known(plugin)
-        known = change()
-        self._core.cancel(plugin)
+        known = self._taken(plugin, None, change)
         self._core.events.after(op, plugin, target=known.why)
         return known
+
+    def _taken(self, plugin: str, owner: str | None, change: Callable[[], T]) -> T:
+        """
+        Make a change that takes power away, and cancel what is in flight.
+
+        Where it cannot be written it holds in this process all the same; the error says that, and that it holds in no
+        other.
+        """
+        core = self._core
+        try:
+            made = change()
+        except BackendError as error:
+            core.stop(plugin, owner, change)
+            hint = f"{error.hint}; this process calls it no more meanwhile" if error.hint else ""
+            raise BackendError(error.step, error.cause, hint) from error
+        core.go_on(plugin, owner)
+        core.cancel(plugin, owner)
+        return made
 
     def remove(self, plugin: str) -> Known:
         """End it, and what was kept for it."""
         core = self._core
-        known = core.known(plugin)
-        gone = core.store.remove(plugin)
-        core.cancel(plugin)
-        core.opened.forget(known.digest)
-        core.events.after("remove", plugin, target=f"{known.version} {known.digest}")
+        gone = self._taken(plugin, None, lambda: core.store.remove(plugin))
+        core.opened.forget(gone.digest)
+        try:
+            core.events.after("remove", plugin, target=f"{gone.version} {gone.digest}")
+        finally:
+            self._forget(plugin)
+        return gone
+
+    def _forget(self, plugin: str) -> None:
+        """Delete the files of what was removed, and what was kept for it."""
         # With those of its earlier versions; and before what may fail because an adapter does.
         self._prune()
         try:
-            core.adapters.forget(plugin)
+            self._core.adapters.forget(plugin)
         except (CapabilityError, TimeoutError) as error:
             fix = "a plugin of this id that is installed later does not get it: it is tried again before"
             raise BackendError(f"deleting what {plugin} kept", error, fix) from error
-        return gone
 
     def export_memory(self, owner: str, plugin: str | None) -> list[dict[str, Any]]:
         """What is remembered for an owner."""

@@ -53,8 +53,23 @@ class Events:
             raise
 
     def after(self, op: str, plugin: str, *, owner: str = "", target: str = "") -> None:
-        """Recorded after what takes power away."""
-        self.trail.event(op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, target=target, sync=True)
+        """
+        Recorded after what takes power away.
+
+        Where that fails BackendError says that it is done, and it is recorded before the next record of this process.
+        """
+        try:
+            self.trail.event(
+                op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, target=target, sync=True, keep=True
+            )
+        except BackendError as error:
+            cause = f"{op} of {plugin} is done, and will be recorded with what this process records next: {error.cause}"
+            raise BackendError(error.step, cause, error.hint) from error
+
+    def settle(self) -> None:
+        """Record what could not be recorded when it was done, where that can be by now."""
+        if self._trail is not None:
+            self._trail.settle()
 
     def invoked(self, plugin: str, owner: str, method: str, run: str) -> None:
         """A method is about to be called, in the run of this id."""

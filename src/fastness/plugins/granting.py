@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fastness import unseen
 from fastness.capability import Scope, Spec
 from fastness.errors import ConfigurationError, GrantError, meant
 from fastness.grant import Ceiling, Grant, check_owner
@@ -117,6 +118,6 @@ def _expires(expires: object) -> float | None:
 
 
 def _by(granted_by: object) -> str:
-    if not isinstance(granted_by, str) or len(granted_by) > 200 or (granted_by and not granted_by.isprintable()):
+    if not isinstance(granted_by, str) or len(granted_by) > 200 or unseen.first(granted_by):
         raise ConfigurationError("granted_by", granted_by, "a text of at most 200 printable characters")
     return granted_by

@@ -1,8 +1,8 @@
 """
 The host of plugins: what is installed, who granted what, and runs of their methods under a policy of that moment.
 
-Each invocation is a guest of its own: the policy is built anew, the files are checked, and the calls that the guest
-makes are judged one by one against the grant as it is then.  A revocation is on disk when ``revoke`` returns.
+Each invocation is a guest of its own: the policy is that of the moment, the files are checked, and the calls that the
+guest makes are judged one by one against the grant as it is then.  A revocation is on disk when ``revoke`` returns.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fastness.backends.base import Backend
 from fastness.capability import Adapter, Scope, Spec
 from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
-from fastness.metering.ledger import Left, Used
-from fastness.metering.quotas import today
+from fastness.looping import LoopWaiting
 from fastness.plugins import running
-from fastness.plugins.acting import act
+from fastness.plugins.acting import act, check_operation
 from fastness.plugins.adapters import owner_word
 from fastness.plugins.begun import Begun, Invocation
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
+from fastness.plugins.reckoning import Reckoning
 from fastness.plugins.shown import InFlight, Revocation, Shown
 from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
@@ -37,7 +37,7 @@ from fastness.policy import Policy
 from fastness.runner.runner import Runner
 from fastness.runs import OutcomeKind, RunResult
 from fastness.tier import Tier
-from fastness.waiting import LoopWaiting, Waiting
+from fastness.waiting import Waiting
 
 __all__ = ["AsyncPluginHost"]
 
@@ -48,7 +48,7 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost:
+class AsyncPluginHost(Reckoning):
     """
     Installs, grants and runs plugins.
 
@@ -110,8 +110,10 @@ class AsyncPluginHost:
         Copy a plugin's files and note what it asks for; nothing of it is run, but a JavaScript file's own manifest.
 
         ``source`` is ``builtin``, ``local`` or ``marketplace``.  With ``upgrade`` it may take the place of the plugin
-        of its id and source; where it asks for more than that one, it waits for a grant again.  Raises ManifestError
-        with all problems, ConfigurationError where its id is taken, BackendError where it cannot be written.
+        of its id and source; where it asks for more than that one, or is of another runtime, it waits for a grant
+        again.  What was set as ``reviewed`` was set for the files before: with other ones the plugin loses that word,
+        and a tier that it has only because of it.  Raises ManifestError with all problems, ConfigurationError where its
+        id is taken, BackendError where it cannot be written.
         """
         return await self._waiting.call(partial(self._decisions.install, path, source, upgrade))
 
@@ -127,18 +129,24 @@ class AsyncPluginHost:
         all: bool = False,
         expires: float | None = None,
         granted_by: str = "",
+        digest: str | None = None,
     ) -> Grant:
         """
         Let an owner allow a plugin something, in place of what they allowed before.
 
         ``allowed`` are scopes, or names of kinds, each for the scope that is asked for as far as the operator permits
         it.  ``all`` is everything that is asked for and permitted.  What is not said is not allowed: a grant of nothing
-        enables a plugin that needs nothing.  ``expires`` is seconds since 1970.  Raises GrantError that names what was
-        not asked for or is not permitted, and TierUnavailable where programs are allowed that could not run here.
+        enables a plugin that needs nothing.  ``expires`` is seconds since 1970.  ``digest`` names the files that
+        whoever decides has looked at, as :meth:`show` had it; None is whatever is installed.  Raises GrantError where
+        others are installed by now, and one that names what was not asked for or is not permitted; TierUnavailable
+        where programs are allowed that could not run here.
+
+        Where the task that asked is cancelled before this returns, no grant of that owner stands.
         """
         make = partial(
             self._decisions.grant,
             plugin,
+            digest,
             owner=owner,
             allowed=allowed,
             names={"provides": provides, "lookups": lookups, "declares": declares},
@@ -146,7 +154,11 @@ class AsyncPluginHost:
             expires=expires,
             granted_by=granted_by,
         )
-        return await self._waiting.call(make)
+
+        async def undo(made: Grant) -> None:
+            await self._waiting.call(partial(self._decisions.take_back, made))
+
+        return await self._waiting.unbroken(lambda: self._waiting.call(make), undo)
 
     async def revoke(self, plugin: str, *, owner: str | None = None) -> Revocation:
         """
@@ -168,7 +180,11 @@ class AsyncPluginHost:
 
     async def enable(self, plugin: str) -> Known:
         """Let a disabled plugin be called again by those with a grant.  Raises TierUnavailable as :meth:`grant`."""
-        return await self._waiting.call(partial(self._decisions.enable, plugin))
+
+        async def undo(_: Known) -> None:
+            await self.disable(plugin)
+
+        return await self._waiting.unbroken(lambda: self._waiting.call(partial(self._decisions.enable, plugin)), undo)
 
     async def disable(self, plugin: str) -> Known:
         """Let nobody call a plugin; grants are kept.  Calls in flight are cancelled."""
@@ -210,36 +226,44 @@ class AsyncPluginHost:
         """
         Call a method of a plugin on behalf of an owner, in a fresh guest.  The value is what the method returns.
 
-        ``timeout`` is seconds, at most those of its policy.  Raises GrantError where the owner granted nothing, or for
+        ``timeout`` is seconds, at most those of its policy; a module of WASI is compiled within them and one more.
+        Raises GrantError where the owner granted nothing, or for
         other files; PolicyError where the grant has ended or the operator does not permit the tier; ConfigurationError
         for a plugin that may not be called and a method or argument that is none; PackageChanged where its files are
         not those that were installed; QuotaExceeded where a quota of the operator's leaves it no processor time.  Then
         nothing ran.  What the plugin did is in the result.
         """
+        begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
 
         def end(one: Invocation, how: str) -> None:
             self._core.end(one.run, one.cpu_s)
             self._core.events.ended(plugin, owner, method, one.run, how)
 
+        # However often its caller gives up: what was begun is ended and recorded, and what its guest did is judged.
+        return await self._waiting.unbroken(lambda: self._invoked(begin, end))
+
+    async def _invoked(self, begin: Callable[[], Invocation], end: Callable[[Invocation, str], None]) -> RunResult:
         begun = Begun(end)
-        try:
-            begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
-            await self._waiting.call(lambda: begun.put(begin()))
-            one = begun.get()
-            result = await self._runner.run(one.request, one.calls, run_id=one.run)
-            one.cpu_s = result.usage.cpu_s
-            how = result.outcome.kind.value
-        except BaseException as error:
-            how = "failed" if isinstance(error, Exception) else "cancelled"
-            raise
-        finally:
-            over = begun.end(how)
-            if over is not None:
-                # Also where its task is cancelled: what was begun is on record, and its end is.
+        with self._waiting.held() as interrupts:
+            try:
+                await self._waiting.call(lambda: begun.put(begin()))
+                one = begun.get()
+                with interrupts.let():
+                    result = await self._runner.run(one.request, one.calls, run_id=one.run)
+                one.cpu_s = result.usage.cpu_s
+                how = result.outcome.kind.value
+            except BaseException as error:
+                how = "failed" if isinstance(error, Exception) else "cancelled"
+                raise
+            finally:
+                over = begun.end(how)
+                if over is not None:
+                    # Also where its task is cancelled: what was begun is on record, and its end is.
+                    with self._waiting.limit(None, shield=True):
+                        await self._waiting.call(over)
+            if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
                 with self._waiting.limit(None, shield=True):
-                    await self._waiting.call(over)
-        if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
-            await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
+                    await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
         usage = msgspec.structs.replace(result.usage, cost=one.calls.cost)
         made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest, usage=usage)
         return made
@@ -264,6 +288,7 @@ class AsyncPluginHost:
             policy,
             tenant=f"plugin/{known.id}/{owner_word(owner)}",
             limits=running.check_timeout(policy.limits, timeout),
+            timeout=timeout,
             on_event=on_event,
         )
         meter, limits = core.metered(policy, request.limits, method)
@@ -281,12 +306,19 @@ class AsyncPluginHost:
         """Count a crash, or quarantine for a violation.  The result is its caller's whatever comes of it."""
         core, plugin, digest = self._core, policy.plugin, policy.package_digest
         violated = kind is OutcomeKind.PROTOCOL
+
+        def change() -> Known:
+            if violated:
+                return core.store.violated(plugin, digest, f"it broke the protocol in the run {run}")
+            return core.store.crashed(plugin, digest)
+
         try:
             # First what it comes to, then the record: a trail that cannot be written keeps nobody welcome.
-            if violated:
-                known = core.store.violated(plugin, digest, f"it broke the protocol in the run {run}")
-            else:
-                known = core.store.crashed(plugin, digest)
+            try:
+                known = change()
+            except BackendError:
+                core.stop(plugin, None, change)
+                raise
             op, code = ("violation", "protocol") if violated else ("crash", "crashed")
             core.events.refused(op, plugin, policy.owner, "", code, run=run)
             if known.state is State.QUARANTINED:
@@ -294,38 +326,6 @@ class AsyncPluginHost:
                 core.events.after("quarantine", plugin, target=known.why)
         except (BackendError, ConfigurationError) as error:
             logging.getLogger("fastness").warning("what %s did was not counted or recorded: %s", plugin, error)
-
-    # what was used, and what is remembered
-
-    def usage(self, *, plugin: str | None = None, owner: str | None = None, since: float = 0.0) -> list[Used]:
-        """
-        What plugins used for owners, by day (of UTC) and kind of capability, from the day of ``since`` on, which is
-        seconds since 1970.  Also of plugins that were removed.  Raises BackendError.
-        """
-        return self._core.ledger.used(plugin=plugin, owner=owner, since=today(since))
-
-    def quotas(self, plugin: str, owner: str) -> list[Left]:
-        """How far each quota of the operator's is used up that these two count for.  Raises BackendError."""
-        return self._core.ledger.left(plugin, owner)
-
-    @property
-    def currency(self) -> str:
-        """What the operator's prices are in; empty where nobody said so."""
-        return self._core.adapters.currency
-
-    async def export_memory(self, owner: str, *, plugin: str | None = None) -> list[dict[str, Any]]:
-        """
-        All notes that were kept for an owner, or those that one plugin wrote: what ``ctx.memory.get`` gives, and
-        ``shared``, whether plugins share it.  Raises AdapterError.
-        """
-        return await self._waiting.call(partial(self._decisions.export_memory, owner, plugin))
-
-    async def erase_memory(self, owner: str, *, plugin: str | None = None) -> int:
-        """
-        Forget all notes that were kept for an owner, or those that one plugin wrote, so that no word of them is left;
-        how many they were.  A plugin whose grant stands may note again.  Raises AdapterError.
-        """
-        return await self._waiting.call(partial(self._decisions.erase_memory, owner, plugin))
 
     # plugins of data
 
@@ -351,15 +351,17 @@ class AsyncPluginHost:
 
         Raises GrantError and its like as :meth:`invoke`, Denied, QuotaExceeded, Revoked and AdapterError.
         """
+        named = check_operation(operation)
 
         def work() -> Any:
-            standing, policy = self._may_data(plugin, owner, operation)
+            standing, policy = self._may_data(plugin, owner, named)
             run = os.urandom(8).hex()
             given = running.check_arguments(args)
-            meter, _ = self._core.metered(policy, msgspec.structs.replace(policy.limits, cpu_s=0.001), operation)
+            # No guest runs, and so it takes no processor time.
+            meter, _ = self._core.metered(policy, msgspec.structs.replace(policy.limits, cpu_s=0.001), named)
             calls = self._core.begin(standing, policy, run, meter)
             try:
-                return act(calls, operation, given, policy.limits.wall_s)
+                return act(calls, named, given, policy.limits.wall_s)
             finally:
                 self._core.end(run, 0.0)
 

@@ -291,13 +291,14 @@ class IsolatedPlugin:
             Gate(scopes, specs, adapters),
             self._the_trail(),
             run=self._run_id,
-            plugin=self.id,
+            plugin=records.recorded_as(self.id),
             owner="",
             calls=self._limits.calls,
             value_bytes=values.MAX_BYTES,
             # Each phase has its time, and ends what it has in flight.
             deadline=math.inf,
             limits=self._limits,
+            here=self._waiting.blocks,
         )
 
     def _the_trail(self) -> Trail:

@@ -23,6 +23,7 @@ from fastness.plugins import phases
 from fastness.plugins.ledger import MediationPolicy
 from fastness.plugins.mediation import SandboxedPlugin, sandbox_plugin
 from fastness.plugins.plugin_states import ENDED, PluginFault, PluginState
+from fastness.plugins.told import told
 from fastness.plugins.words import LEVELS, LOG_MAX, answer, id_of, in_guest, phase_of, visible
 from fastness.tier import Tier
 
@@ -287,7 +288,7 @@ class DefaultPluginHost:
             if function is not None:
                 _call(function, entry.ctx, plugin, phase)
         except Exception as error:  # noqa: BLE001  # whatever a plugin raises is collected, and stops nobody else
-            self._fail(entry, phase, error)
+            self._fail(entry, phase, told(error, plugin, phase))
         else:
             with self._lock:
                 entry.state = then
@@ -358,7 +359,7 @@ def _call(function: Callable[..., Any], ctx: PluginContext, plugin: str, phase: 
     try:
         value = function(ctx)
     except SystemExit as error:
-        raise PluginError(f"{phase} of plugin {plugin!r} tried to end its process: {error!r}") from error
+        raise told(error, plugin, phase) from None
     if not hasattr(type(value), "__await__"):
         return
 

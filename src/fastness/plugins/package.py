@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fastness import manifest_text
+from fastness import manifest_text, unseen
 from fastness._linux import beneath
 from fastness.capability import Spec
 from fastness.errors import ManifestError
@@ -214,7 +214,7 @@ def _name_problem(path: str) -> str:
     if name.endswith(_COMPILED):
         return "compiled Python may be run in place of the source beside it; leave it out"
     if not name.isascii():
-        if any(unicodedata.category(letter) in ("Cf", "Cn", "Co", "Zl", "Zp") for letter in name):
+        if unseen.first(name):
             return "its name holds characters that are invisible or change how it is read"
         if name != unicodedata.normalize("NFC", name):
             return "its name is not in Unicode's composed form (NFC)"

@@ -21,6 +21,7 @@ import msgspec
 from fastness import errors
 from fastness._linux import procs
 from fastness._wasi import home
+from fastness.plugins.told import told
 
 __all__ = ["PHASES", "Stuck", "in_loop", "run", "stuck"]
 
@@ -58,11 +59,11 @@ def run(
     """
     What a function returns that is called in a thread of its own, and awaited there where it is a coroutine.
 
-    Past ``seconds`` (0: never) ``end`` is called, which may bring it to its end.  Raises what the function raises;
-    PluginTimeout past its time, with ``dead`` set where its thread goes on; PluginError where it tried to end the
-    process.
+    Past ``seconds`` (0: never) ``end`` is called, which may bring it to its end.  Raises what the function raises, or
+    what can be told of it, which is made within its time; PluginTimeout past its time, with ``dead`` set where its
+    thread goes on; PluginError where it tried to end the process.
     """
-    attempt = _Attempt(function, arguments)
+    attempt = _Attempt(plugin, phase, function, arguments)
     inside = contextvars.copy_context()
     thread = threading.Thread(target=inside.run, args=(attempt.go,), name=f"fastness-{plugin}-{phase}", daemon=True)
     thread.start()
@@ -81,20 +82,22 @@ def run(
             seconds=seconds,
             dead=dead,
         )
-    return attempt.outcome(plugin, phase)
+    return attempt.outcome()
 
 
 class _Attempt:
     """One call in its thread."""
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(self, plugin: str, phase: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._plugin = plugin
+        self._phase = phase
         self._function = function
         self._arguments = arguments
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._value: Any = None
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._forget: Callable[[], None] | None = None
         #: Set when nothing of it goes on.
         self.ended = threading.Event()
@@ -105,7 +108,8 @@ class _Attempt:
             value = self._function(*self._arguments)
             self._value = asyncio.run(self._awaited(value)) if hasattr(type(value), "__await__") else value
         except BaseException as error:  # noqa: BLE001  # whatever a plugin raises is its host's to collect
-            self._error = error
+            # Here and now: what its class does to have a text is part of the phase.
+            self._error = told(error, self._plugin, self._phase)
         finally:
             self.ended.set()
             with self._lock:
@@ -133,14 +137,11 @@ class _Attempt:
             self._forget = note()
         return False
 
-    def outcome(self, plugin: str, phase: str) -> Any:
+    def outcome(self) -> Any:
         error, self._error = self._error, None
-        if error is None:
-            return self._value
-        if isinstance(error, Exception):
+        if error is not None:
             raise error
-        what = f"{type(error).__name__}({str(error)[:100]})"
-        raise errors.PluginError(f"{phase} of plugin {plugin!r} tried to end its process: {what}") from error
+        return self._value
 
 
 def in_loop() -> bool:

@@ -15,7 +15,16 @@ from typing import Any
 from fastness.broker.trail import Intent, Trail
 from fastness.errors import BackendError, PluginTimeout, PluginViolation
 
-__all__ = ["denied", "open_trail", "operation", "phase"]
+__all__ = ["LOADED", "denied", "open_trail", "operation", "phase", "recorded_as"]
+
+#: What stands before the ids of plugins that were not installed: authors choose them, and no id of an installed plugin
+#: has a colon, so that rows of the one are never found under the name of the other.
+LOADED = "loaded:"
+
+
+def recorded_as(plugin: str) -> str:
+    """What the trail calls a plugin that its program loaded by itself."""
+    return LOADED + plugin
 
 
 def open_trail() -> Trail:
@@ -30,7 +39,7 @@ def phase(trail: Trail, plugin: str, name: str, tier: str, *, run: str = "") -> 
     """
     Record that a phase is about to run in a tier, and how it ended.  Raises BackendError: then it must not run.
     """
-    about = Intent(run=run, plugin=plugin, owner="", capability="plugin", operation=name, target=tier)
+    about = Intent(run=run, plugin=recorded_as(plugin), owner="", capability="plugin", operation=name, target=tier)
     with _recorded(trail, about):
         yield
 
@@ -48,7 +57,7 @@ def denied(trail: Trail, plugin: str, name: str, target: str, code: str) -> None
 
 
 def _of_ctx(plugin: str, name: str, target: str) -> Intent:
-    return Intent(run="", plugin=plugin, owner="", capability="ctx", operation=name, target=target)
+    return Intent(run="", plugin=recorded_as(plugin), owner="", capability="ctx", operation=name, target=target)
 
 
 @contextlib.contextmanager

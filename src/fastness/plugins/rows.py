@@ -15,6 +15,7 @@ from fastness.grant import Grant
 from fastness.manifest import Manifest, to_plain
 from fastness.plugins.schema import PLUGIN
 from fastness.plugins.states import Known, Source, State, check_move
+from fastness.policy import check_tier
 
 
 def source_of(source: str | Source) -> Source:
@@ -46,6 +47,14 @@ def get(connection: sqlite3.Connection, plugin: str) -> Known:
     known = find(connection, plugin)
     if known is None:
         raise unknown(plugin)
+    return known
+
+
+def there(connection: sqlite3.Connection, plugin: object) -> Known:
+    """The same of one that is not removed."""
+    known = find(connection, plugin) if isinstance(plugin, str) else None
+    if known is None or known.state is State.REMOVED:
+        raise unknown(str(plugin))
     return known
 
 
@@ -91,12 +100,29 @@ def discover(connection: sqlite3.Connection, manifest: Manifest, digest: str, so
 
 
 def put_package(connection: sqlite3.Connection, manifest: Manifest, digest: str, source: Source) -> None:
-    """Let a plugin be another package."""
+    """
+    Let a plugin be another package.
+
+    What somebody reviewed were the files of until now: with other ones it loses ``reviewed``, and a tier that it has
+    only because of that, or that does not run its runtime, gives way to the default.
+    """
+    known = get(connection, manifest.id)
+    tier, trust = known.tier, known.trust
+    if digest != known.digest:
+        tier, trust = _unreviewed(manifest, tier), ""
     connection.execute(
-        "UPDATE plugins SET version = ?, digest = ?, source = ?, manifest = ?, crashes = 0, changed_at = ?"
-        " WHERE id = ?",
-        (manifest.version, digest, source.value, _text_of(manifest), time.time(), manifest.id),
+        "UPDATE plugins SET version = ?, digest = ?, source = ?, manifest = ?, crashes = 0, changed_at = ?, tier = ?,"
+        " trust = ? WHERE id = ?",
+        (manifest.version, digest, source.value, _text_of(manifest), time.time(), tier, trust, manifest.id),
     )
+
+
+def _unreviewed(manifest: Manifest, tier: str) -> str:
+    """The tier that was chosen, where it needs no review; else the default."""
+    try:
+        return check_tier(manifest, tier).value if tier else ""
+    except ConfigurationError:
+        return ""
 
 
 def _text_of(manifest: Manifest) -> str:
@@ -113,10 +139,12 @@ def is_granted(connection: sqlite3.Connection, plugin: str) -> bool:
     return row is not None
 
 
-def end_grants(connection: sqlite3.Connection, plugin: str, owner: str | None) -> int:
-    """End the grants of one owner or of all; how many stood."""
+def end_grants(connection: sqlite3.Connection, plugin: str, owner: str | None, made_at: int | None = None) -> int:
+    """End the grants of one owner or of all, of one revision or of any; how many stood."""
     owners = connection.execute(
-        "SELECT owner FROM grants WHERE plugin = ?1 AND live = 1 AND (?2 IS NULL OR owner = ?2)", (plugin, owner)
+        "SELECT owner FROM grants WHERE plugin = ?1 AND live = 1 AND (?2 IS NULL OR owner = ?2)"
+        " AND (?3 IS NULL OR revision = ?3)",
+        (plugin, owner, made_at),
     ).fetchall()
     for (one,) in owners:
         connection.execute(

@@ -25,6 +25,11 @@ __all__ = ["check_arguments", "check_method", "check_timeout", "request_of"]
 _ARGUMENTS_MAX = 256
 #: Bytes of modules that go with a call; larger packages are staged as files.
 _TEXTS_MAX = 128 << 10
+#: Seconds beside its caller's time in which a module that was not run before is to be compiled.
+_COMPILE_S = 1.0
+#: The same by a package's digest, beside the package that they were read of: it is found whole before each call.
+_texts: dict[str, tuple[Package, dict[str, str] | None]] = {}
+_TEXTS_KEPT = 64
 _DECLARED = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]+", re.IGNORECASE)
 OnEvent = Callable[[str, Any], None]
 
@@ -77,6 +82,7 @@ def request_of(
     *,
     tenant: str,
     limits: Limits,
+    timeout: float | None = None,
     on_event: OnEvent | None = None,
 ) -> RunRequest:
     """The run of one method.  Raises ManifestError for an entry that is not there or is no text."""
@@ -90,6 +96,8 @@ def request_of(
         tier=policy.tier.value,
         tenant=tenant,
         limits=limits,
+        # How long a module takes to compile is its author's doing; what else a guest is made of is not.
+        deadline=timeout + _COMPILE_S if timeout is not None and manifest.runtime == "wasi" else None,
         on_event=on_event,
     )
     return made
@@ -102,6 +110,15 @@ def _files(package: Package) -> dict[str, Any]:
 
 def _sources(package: Package) -> dict[str, str] | None:
     """The package's modules as texts, where it holds nothing else and they are small."""
+    found = _texts.get(package.digest)
+    if found is None or found[0] is not package:
+        if len(_texts) >= _TEXTS_KEPT:
+            _texts.clear()
+        found = _texts[package.digest] = package, _read_sources(package)
+    return found[1]
+
+
+def _read_sources(package: Package) -> dict[str, str] | None:
     names = [path for path in package.files if path != MANIFEST_NAME]
     if not all(path.endswith(".py") for path in names) or package.size > _TEXTS_MAX:
         return None

@@ -11,67 +11,30 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from fastness._wasi import home
 from fastness.capability import Scope, Spec
-from fastness.database import Database, failed
+from fastness.database import Database, cramped, failed
 from fastness.errors import BackendError, ConfigurationError, GrantError
 from fastness.grant import Grant, check_owner
 from fastness.manifest import Manifest, parse
 from fastness.plugins import rows
 from fastness.plugins.changes import Changes
+from fastness.plugins.room import Room
 from fastness.plugins.schema import APPLICATION, CURRENT, GRANT, PLUGIN, PUT_GRANT, STEPS
 from fastness.plugins.states import CRASHES_MAX, Known, Source, State
-from fastness.policy import check_tier, diff
+from fastness.plugins.watch import NO_REVISION, UNREADABLE, Watch
+from fastness.policy import check_tier, diff, runtime_words
 
 __all__ = ["NO_REVISION", "UNREADABLE", "Store", "Watch"]
 
-#: What a check answers where no grant stands, and where the store cannot be read.  No grant has such a revision.
-NO_REVISION = 0
-UNREADABLE = -1
-
-
-class Watch:
-    """
-    Tells the revision of one grant as it is now: call it.  It is the check that a broker makes at every call.
-
-    The answer is the grant's revision while it stands: not revoked, its plugin enabled, and for the files that are
-    installed.  Else it is ``NO_REVISION``, or ``UNREADABLE`` where the store cannot be read, and then ``failure`` is
-    the error.  Whether a grant has expired is a matter of the clock, and is not looked at here.
-    """
-
-    __slots__ = ("_store", "_of", "_view", "_at", "_revision", "failure")
-
-    def __init__(self, store: Store, plugin: str, owner: str, seen: tuple[memoryview, int, int] | None = None) -> None:
-        self._store = store
-        self._of = plugin, owner
-        self._view, self._at, self._revision = seen or (store.changes.view, -1, NO_REVISION)
-        self.failure: BackendError | None = None
-
-    def __call__(self) -> int:
-        """The revision as it is while this is called."""
-        if self._view[0] == self._at:
-            return self._revision
-        return self._look()
-
-    def _look(self) -> int:
-        changes = self._store.changes
-        self._at, self._view = -1, changes.view
-        # Read before the database: what is committed after this makes it another number.
-        before = changes.value
-        try:
-            revision = self._store.revision(*self._of)
-        except BackendError as error:
-            self.failure = error
-            return UNREADABLE
-        self.failure = None
-        if before % 2 == 0 and changes.value == before:
-            self._revision, self._at = revision, before
-        return revision
+#: How often what takes power away is tried once its room was given up, while others use what is free.
+_TRIES = 4
+T = TypeVar("T")
 
 
 class Store:
@@ -91,6 +54,10 @@ class Store:
         # Two connections: a check does not wait for a writer of this process that waits for one of another.
         self._write = Database(self.path, STEPS, application=APPLICATION, patience_s=patience_s)
         self._read = Database(self.path, STEPS, application=APPLICATION, patience_s=patience_s)
+        self._room = Room(os.path.join(base, "plugins.room"))
+        # Where there is none now, nothing is granted; see _giving.
+        with contextlib.suppress(OSError):
+            self._room.keep()
 
     def close(self) -> None:
         """Close what is open; the next use opens it again."""
@@ -176,8 +143,9 @@ class Store:
         Note a package whose files were copied and whose manifest is valid; it waits for a grant.
 
         With ``upgrade`` it takes the place of the one of its id, which must be from the same source.  Where it asks for
-        no more than that one did, grants stand, for the new files and with a new revision.  Where it asks for more,
-        none does, and it waits again; ``why`` says for what.  Raises ConfigurationError where its id is taken.
+        no more than that one did, in the same runtime, grants stand, for the new files and with a new revision.  Where
+        it asks for more, none does, and it waits again; ``why`` says for what.  A review was of the files before: see
+        :func:`fastness.plugins.rows.put_package`.  Raises ConfigurationError where its id is taken.
         """
         origin = rows.source_of(source)
         with self._changing() as connection:
@@ -201,7 +169,9 @@ class Store:
 
     def _upgrade(self, connection: sqlite3.Connection, known: Known, manifest: Manifest, digest: str) -> None:
         (text,) = connection.execute("SELECT manifest FROM plugins WHERE id = ?", (known.id,)).fetchone()
-        more = diff(manifest, parse(msgspec.json.decode(text), self.specs), self.specs)
+        before = parse(msgspec.json.decode(text), self.specs)
+        # What an owner granted to data, or to code in one engine, is not for code that runs elsewhere.
+        more = diff(manifest, before, self.specs) + runtime_words(manifest, before)
         rows.put_package(connection, manifest, digest, known.source)
         if more:
             if known.state is State.ENABLED:
@@ -226,7 +196,7 @@ class Store:
         A plugin that waited for it is enabled.  Raises GrantError where the grant is for other files than are
         installed: whoever granted looked at something else.
         """
-        with self._changing() as connection:
+        with self._giving() as connection:
             known = rows.get(connection, grant.plugin)
             if known.state in (State.DISCOVERED, State.VERIFIED, State.REMOVED):
                 raise GrantError("grant", known.state.value, f"a plugin that is installed; {known.id!r} is not")
@@ -240,23 +210,28 @@ class Store:
                 rows.move(connection, known.id, State.ENABLED)
             return made
 
-    def revoke(self, plugin: str, owner: str | None = None) -> int:
+    def revoke(self, plugin: str, owner: str | None = None, *, made_at: int | None = None) -> int:
         """
-        End the grant of an owner, or with None of all owners.  Returns how many stood.
+        End the grant of an owner, or with None of all owners; with ``made_at`` only the one of that revision.  Returns
+        how many stood.
 
         When this has returned, no check that begins afterwards, in any process, finds them.  A plugin that nobody
         grants anything waits for a grant again.
         """
-        with self._changing() as connection:
-            known = rows.get(connection, plugin)
-            ended = rows.end_grants(connection, plugin, None if owner is None else check_owner(owner))
+        whose = None if owner is None else check_owner(owner)
+
+        def change(connection: sqlite3.Connection) -> int:
+            known = rows.there(connection, plugin)
+            ended = rows.end_grants(connection, plugin, whose, made_at)
             if ended and known.state is State.ENABLED and not rows.is_granted(connection, plugin):
                 rows.move(connection, plugin, State.AWAITING_GRANT)
             return ended
 
+        return self._taking(change)
+
     def enable(self, plugin: str) -> Known:
         """Let a disabled plugin be called again; where no grant is for its files, it waits for one."""
-        with self._changing() as connection:
+        with self._giving() as connection:
             rows.move(
                 connection, plugin, State.ENABLED if rows.is_granted(connection, plugin) else State.AWAITING_GRANT
             )
@@ -272,23 +247,30 @@ class Store:
 
     def move(self, plugin: str, state: State, why: str = "") -> Known:
         """Bring a plugin into another state.  Raises ConfigurationError where no way leads there from its own."""
-        with self._changing() as connection:
+
+        def change(connection: sqlite3.Connection) -> Known:
             rows.move(connection, plugin, state, why)
             return rows.get(connection, plugin)
 
+        return self._taking(change)
+
     def remove(self, plugin: str) -> Known:
         """End a plugin and every grant of it.  An id that is installed anew inherits nothing."""
-        with self._changing() as connection:
-            if rows.get(connection, plugin).state is State.ENABLED:
+
+        def change(connection: sqlite3.Connection) -> Known:
+            if rows.there(connection, plugin).state is State.ENABLED:
                 rows.move(connection, plugin, State.DISABLED)
             rows.end_grants(connection, plugin, None)
             rows.move(connection, plugin, State.REMOVED)
             connection.execute("UPDATE plugins SET tier = '', trust = '' WHERE id = ?", (plugin,))
             return rows.get(connection, plugin)
 
+        return self._taking(change)
+
     def crashed(self, plugin: str, digest: str) -> Known:
         """Count a crash of the package ``digest``; at the third since it was enabled the plugin is quarantined."""
-        with self._changing() as connection:
+
+        def change(connection: sqlite3.Connection) -> Known:
             known = rows.get(connection, plugin)
             if known.digest == digest:
                 connection.execute("UPDATE plugins SET crashes = crashes + 1 WHERE id = ?", (plugin,))
@@ -296,13 +278,18 @@ class Store:
                     rows.move(connection, plugin, State.QUARANTINED, f"it crashed {known.crashes + 1} times")
             return rows.get(connection, plugin)
 
+        return self._taking(change)
+
     def violated(self, plugin: str, digest: str, why: str) -> Known:
         """Quarantine a plugin whose package ``digest`` broke the protocol: once is enough."""
-        with self._changing() as connection:
+
+        def change(connection: sqlite3.Connection) -> Known:
             known = rows.get(connection, plugin)
             if known.digest == digest and known.state is State.ENABLED:
                 rows.move(connection, plugin, State.QUARANTINED, why)
             return rows.get(connection, plugin)
+
+        return self._taking(change)
 
     def set_tier(self, plugin: str, tier: str, trust: str = "") -> Known:
         """
@@ -337,6 +324,32 @@ class Store:
                 yield connection
         except (sqlite3.Error, OSError) as error:
             raise failed("changing the plugin store", self.path, error) from error
+
+    @contextlib.contextmanager
+    def _giving(self) -> Iterator[sqlite3.Connection]:
+        """The same for what gives power: only where there is room to take it away again."""
+        try:
+            self._room.keep()
+        except OSError as error:
+            raise failed("keeping room in the plugin store", self._room.path, error) from error
+        with self._changing() as connection:
+            yield connection
+
+    def _taking(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """The same for what takes power away: where the disk is full, with the room that was kept for it."""
+        left = _TRIES
+        while True:
+            try:
+                with self._changing() as connection:
+                    made = change(connection)
+                break
+            except BackendError as error:
+                left -= 1
+                if not left or not cramped(error.__cause__) or not (self._room.give_up() or left < _TRIES - 1):
+                    raise
+        with contextlib.suppress(OSError):
+            self._room.keep()
+        return made
 
     def _grant(self, row: tuple[Any, ...]) -> Grant:
         plugin, owner, allowed, provides, lookups, declares, revision, expires, granted_by, digest = row

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from fastness import unseen
 from fastness.errors import ConfigurationError
 from fastness.plugins.phases import in_loop
 
@@ -90,6 +91,6 @@ def phase_of(plugin: Any, phase: str) -> Callable[..., Any] | None:
 
 def visible(text: str) -> str:
     """A text of a plugin on one line, with what cannot be seen spelled out."""
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return "".join(ascii(letter)[1:-1] if unseen.is_unseen(letter) else letter for letter in text)

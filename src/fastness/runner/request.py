@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -149,6 +148,8 @@ def _what(code: Any, merged: Mapping[str, Any]) -> dict[str, Any]:
 
 def _entry(entry: Any, runtime: str | None) -> dict[str, Any]:
     """A host file whose content is the code or the module."""
+    from pathlib import Path
+
     from fastness.runner.staging import read_file
 
     if not isinstance(entry, (str, os.PathLike)) or not isinstance(os.fspath(entry), str):

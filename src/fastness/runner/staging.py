@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from fastness.errors import StagingError
@@ -26,6 +25,13 @@ DOES_NOT_FIT = 'Allow more with limits={"file_bytes": N, "files": N}, or with --
 _BELOW = "Give a short path below /work, such as data/in.csv."
 _LEADS_OUT = "Take it out of the folder, or name the file that it leads to."
 _OTHER = "Name a regular file."
+
+
+def _is_path(source: object) -> bool:
+    # Whoever has one has imported the module; for the others it takes long.
+    from pathlib import Path
+
+    return isinstance(source, Path)
 
 
 def check_path(path: object) -> str:
@@ -132,7 +138,7 @@ def stage(files: Mapping[str, Any], *, max_bytes: int, max_files: int) -> dict[s
                 data = source.encode("utf-8")
             except UnicodeEncodeError:
                 raise StagingError(path, "its content is not valid UTF-8", "Give it as bytes.") from None
-        elif isinstance(source, Path):
+        elif isinstance(source, os.PathLike) and _is_path(source):
             data = read_file(source, room)
         else:
             why = f"a {type(source).__name__} is neither bytes, str nor pathlib.Path"

@@ -19,7 +19,8 @@ DEPTH_MAX = 64
 #: Bytes of a path below the folder.
 PATH_MAX = 4096
 #: What a name may not hold: control characters, and bytes that are not UTF-8 (which appear as lone surrogates).
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# Compiled where it is first used: to do that takes as long as importing most modules.
+_ODD = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 
 _KINDS = {
@@ -61,13 +62,13 @@ class Seen:
 
 def plain_name(text: str) -> bool:
     """Whether a name or path is UTF-8 without control characters."""
-    return (text.isascii() and text.isprintable()) or _ODD.search(text) is None
+    return (text.isascii() and text.isprintable()) or re.search(_ODD, text) is None
 
 
 def shown(text: str) -> str:
     r"""A name as it may leave: control characters and bytes that are not UTF-8 as ``\xNN``, at most 300 characters."""
     if not plain_name(text):
-        text = _ODD.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)
+        text = re.sub(_ODD, lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)
     return text if len(text) <= 300 else text[:297] + "..."
 
 

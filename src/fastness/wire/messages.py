@@ -11,6 +11,7 @@ Lengths of texts are in code points.  Sizes are in bytes.
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -283,18 +284,9 @@ class Result(Head, frozen=True, kw_only=True):
 
     id: Id
     ending: Literal[
-        "returned",
-        "exit",
-        "trap",
-        "deadline",
-        "cpu",
-        "cancelled",
-        "output_limit",
-        "memory",
-        "payload",
-        "stub",
+        "returned", "exit", "trap", "deadline", "cpu", "cancelled", "output_limit", "memory", "payload", "stub",
         "refused",
-    ]
+    ]  # fmt: skip
     exit_code: ExitCode | None = None
     trap: Label = ""
     usage: UsageHead = UsageHead()
@@ -343,12 +335,18 @@ TYPE_OF: Final[dict[type[Head], int]] = {
     Event: frames.EVENT, Artefact: frames.ARTEFACT, Result: frames.RESULT, Error: frames.ERROR, Bye: frames.BYE,
 }  # fmt: skip
 
-_decoders: Final = {kind: msgspec.json.Decoder(head) for head, kind in TYPE_OF.items()}
+_HEADS: Final = {kind: head for head, kind in TYPE_OF.items()}
 _encode = msgspec.json.Encoder().encode
 #: Frames whose blob means something; any other must come without one.
 _WITH_BLOB: Final = frozenset(
     {frames.STAGE, frames.INVOKE, frames.REPLY, frames.CALL, frames.EVENT, frames.ARTEFACT, frames.RESULT}
 )
+
+
+@functools.cache
+def _decoder(kind: int) -> msgspec.json.Decoder[Any]:
+    """Made when the first frame of its type comes, for most processes meet few of them."""
+    return msgspec.json.Decoder(_HEADS[kind])
 
 
 def encode_head(message: Message) -> bytes:
@@ -373,7 +371,7 @@ def decode(frame: frames.Frame) -> Message:
     """
     kind = frame.type
     try:
-        message: Any = _decoders[kind].decode(frame.head)
+        message: Any = _decoder(kind).decode(frame.head)
     except RecursionError:
         raise _error(kind, "its head is nested too deeply") from None
     except KeyError:

@@ -7,6 +7,7 @@ about nothing but what the program came to.
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -49,8 +50,15 @@ class GuestPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     claims_dropped: Count = 0
 
 
-_payload: Final = msgspec.json.Decoder(GuestPayload)
-_claim_line: Final = msgspec.json.Decoder(tuple[Name, Label])
+# Most processes decode none of them, or one kind.
+@functools.cache
+def _payload() -> msgspec.json.Decoder[GuestPayload]:
+    return msgspec.json.Decoder(GuestPayload)
+
+
+@functools.cache
+def _claim_line() -> msgspec.json.Decoder[tuple[Name, Label]]:
+    return msgspec.json.Decoder(tuple[Name, Label])
 
 
 def decode_claims(data: bytes) -> tuple[ClaimHead, ...]:
@@ -62,7 +70,7 @@ def decode_claims(data: bytes) -> tuple[ClaimHead, ...]:
     counts: dict[tuple[str, str], int] = {}
     for line in data.split(b"\n")[: 4 * ROWS_MAX]:
         try:
-            key = _claim_line.decode(line)
+            key = _claim_line().decode(line)
         except (ValueError, RecursionError):
             continue
         if key in counts or len(counts) < ROWS_MAX:
@@ -79,7 +87,7 @@ def decode_payload(data: bytes) -> GuestPayload:
     """
     values.check_containers(data, ROWS_MAX + 2)
     try:
-        payload = _payload.decode(data)
+        payload = _payload().decode(data)
     except RecursionError:
         raise GuestProtocolError("the guest's payload is nested too deeply") from None
     except ValueError as error:

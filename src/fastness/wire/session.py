@@ -221,13 +221,13 @@ class HostSession(_Side):
         kind = type(message)
         if kind is m.Event or kind is m.Log:
             return True
-        if isinstance(message, m.Result):
-            self._end_invoke(message.id)
-        elif isinstance(message, m.Call):
+        if isinstance(message, m.Call):
             if message.id <= self._call_id:
                 raise self._break(f"call {message.id} came after call {self._call_id}; ids must rise")
             self._call_id = message.id
             self._calls[message.id] = True
+        elif isinstance(message, m.Result):
+            self._end_invoke(message.id)
         elif isinstance(message, m.Drop):
             if message.id > self._call_id:
                 raise self._break(f"drop {message.id} came and there was no such call")
@@ -293,6 +293,10 @@ class HostSession(_Side):
         return b""
 
     def _sent(self, message: m.HostMessage, size: int) -> bool:
+        if isinstance(message, (m.Reply, m.Fault)):
+            if message.id not in self._calls:
+                raise HostProtocolError(f"an answer to call {message.id}, which is not open")
+            return self._calls.pop(message.id) and self.state is State.INVOKED
         if isinstance(message, m.Invoke):
             if message.id <= self.invoke_id:
                 raise HostProtocolError(f"invoke {message.id} after invoke {self.invoke_id}; ids must rise")
@@ -308,17 +312,13 @@ class HostSession(_Side):
                 raise HostProtocolError(f"staging {message.path} with {wrong}")
         elif isinstance(message, m.Start):
             self.state = State.READY
-        elif isinstance(message, (m.Interrupt, m.Cancel)):
+        else:
             if message.id > self.invoke_id:
                 raise HostProtocolError(f"there was no invoke {message.id}")
             if self.state is not State.INVOKED or message.id != self.invoke_id or self._cancelled == message.id:
                 return False
             if isinstance(message, m.Cancel):
                 self._cancelled = message.id
-        elif message.id not in self._calls:
-            raise HostProtocolError(f"an answer to call {message.id}, which is not open")
-        else:
-            return self._calls.pop(message.id) and self.state is State.INVOKED
         return True
 
     def stage(self, path: str, data: bytes) -> Iterator[bytes]:

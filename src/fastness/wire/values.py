@@ -71,7 +71,8 @@ class _Found(Exception):
 def encode(value: object, max_bytes: int = MAX_BYTES) -> bytes:
     """The tagged JSON of plain data.  Raises :class:`NotPlain`; runs no code of the value's types."""
     try:
-        data = msgspec.json.encode(_Tagger(max_bytes).tag(value, 0))
+        plain = value is None or (type(value) is str and value.isascii() and len(value) <= max_bytes)
+        data = msgspec.json.encode(value if plain else _Tagger(max_bytes).tag(value, 0))
     except _Found as found:
         raise NotPlain("$" + "".join(reversed(found.steps)), found.what) from None
     if len(data) > max_bytes:
@@ -195,7 +196,9 @@ def decode(data: bytes, max_bytes: int = MAX_BYTES) -> Any:
     """
     if len(data) > max_bytes:
         raise GuestProtocolError(f"a value of {len(data)} bytes; at most {max_bytes} are taken")
-    check_containers(data)
+    # Each takes a bracket.
+    if len(data) > MAX_CONTAINERS:
+        check_containers(data)
     try:
         tree = msgspec.json.decode(data)
     except RecursionError:

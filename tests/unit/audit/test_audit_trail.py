@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import sqlite3
@@ -63,10 +64,19 @@ def test_refusals_and_events_stand_for_themselves(log: AuditLog, intent: Make) -
 
 
 @pytest.mark.parametrize(
-    ("code", "decision"), [("", "allowed"), ("outside", "refused"), ("failed", "allowed"), ("cancelled", "allowed")]
+    ("code", "decision"),
+    [
+        ("", "allowed"),
+        ("outside", "refused"),
+        ("failed", "allowed"),
+        ("revoked", "refused"),
+        ("answer_revoked", "allowed"),
+        ("answer_cancelled", "allowed"),
+        ("late", "allowed"),
+    ],
 )
 def test_an_adapter_that_refuses(code: str, decision: str, log: AuditLog, intent: Make) -> None:
-    """A refusal by the scope is one in the outcome; what failed or was cancelled may have happened."""
+    """What was refused before any effect is refused in the outcome; what failed, or was refused later, may have been done."""
     log.done(log.intend(intent()), intent(), code=code)
     assert (rows(log)[1].decision, rows(log)[1].code) == (decision, code)
 
@@ -344,3 +354,38 @@ def test_where_it_cannot_be_written(make: str, log: AuditLog, intent: Make, tmp_
         log.intend(intent())
     assert not (tmp_path / "elsewhere").exists()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_what_has_happened_is_kept(log: AuditLog, caplog: pytest.LogCaptureFixture) -> None:
+    """An event that cannot be written while somebody holds the database is written before the next record."""
+    log.event(op="install", plugin="weather")
+    other = sqlite3.connect(log.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BackendError, match="another process holds it"):
+        log.event(op="revoke", plugin="weather", keep=True)
+    with pytest.raises(BackendError, match="another process holds it"):
+        log.event(op="grant", plugin="weather")
+    other.execute("ROLLBACK")
+    log.event(op="invoke", plugin="weather")
+    assert [row.op for row in reading.records(log.path)] == ["install", "revoke", "invoke"]
+    assert verify(log.path, log.key).whole
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BackendError):
+        log.event(op="disable", plugin="weather", keep=True)
+    other.execute("ROLLBACK")
+    # Whoever has nothing else to record writes it when it ends.
+    log.close()
+    assert [row.op for row in reading.records(log.path)][-1] == "disable"
+    assert not caplog.records
+    other.close()
+
+
+def test_what_is_lost_is_told(log: AuditLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Held until the end: nothing can be done, and it is not left unsaid."""
+    log.event(op="install", plugin="weather")
+    with contextlib.closing(sqlite3.connect(log.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BackendError):
+            log.event(op="revoke", plugin="weather", keep=True)
+        log.close()
+    assert "1 records of what was done could not be written" in caplog.text

@@ -13,7 +13,7 @@ import pytest
 import fastness
 from fastness._linux import proof
 from fastness.attack.assemble import assemble
-from fastness.backends import probe_record, wasm_probe
+from fastness.backends import probe_record, wasm_probe, wasm_proofs
 from fastness.backends.base import Report
 from fastness.runs import Denial, DenialCode, Outcome, OutcomeKind, RunRequest, Usage
 from fastness.testing import FakeBackend, fake_sandbox
@@ -24,9 +24,9 @@ from fastness.waiting import ThreadWaiting, drive
 def test_the_module_is_its_source() -> None:
     """The bytes that are run are those of the text that can be read."""
     text = importlib.resources.files("fastness.data").joinpath("probe.wat").read_text()
-    assert assemble(text) == wasm_probe.PROBE_MODULE
+    assert assemble(text) == wasm_proofs.PROBE_MODULE
     foreign = '(module (import "env" "system" (func)) (memory (export "memory") 1) (func (export "_start")))'
-    assert assemble(foreign) == wasm_probe.FOREIGN_MODULE
+    assert assemble(foreign) == wasm_proofs.FOREIGN_MODULE
 
 
 # What is taken for a proof.
@@ -71,7 +71,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, *broken: str, pids: Any = (1,), **an
     monkeypatch.setattr(proof, "prove_engine", lambda python: observations(*broken))
 
     async def run(request: RunRequest) -> Report:
-        if request.module == wasm_probe.FOREIGN_MODULE:
+        if request.module == wasm_proofs.FOREIGN_MODULE:
             answer = answers.get("foreign", fastness.ConfigurationError("module", "env.system", "preview 1"))
         else:
             answer = answers.get(request.args[0], _GOOD[request.args[0]])
@@ -80,7 +80,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, *broken: str, pids: Any = (1,), **an
         assert isinstance(answer, Report)
         return answer
 
-    return drive(wasm_probe.probe(run, lambda: list(pids), dict, ThreadWaiting()))
+    return drive(wasm_proofs.probe(run, lambda: list(pids), dict, ThreadWaiting()))
 
 
 def test_all_good(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_where_nothing_can_be_tried(error: OSError, monkeypatch: pytest.MonkeyPa
     async def run(request: RunRequest) -> Report:
         raise AssertionError("a guest was run without confinement having been tried")
 
-    verdict = drive(wasm_probe.probe(run, lambda: [1], dict, ThreadWaiting()))
+    verdict = drive(wasm_proofs.probe(run, lambda: [1], dict, ThreadWaiting()))
     assert not verdict.holds
     assert verdict.guarantees == ()
     assert str(error) in verdict.failures[0].cause

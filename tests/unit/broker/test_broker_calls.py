@@ -283,7 +283,8 @@ def test_a_call_in_flight_is_cancelled_when_its_grant_is_revoked(scene: Callable
     one.calls.revoke()
     assert one.answer().code == "revoked"
     assert one.adapter.done == []
-    assert one.paper.rows[-1][:3] == ("outcome", 1, "revoked")
+    assert one.paper.rows[-1][:3] == ("outcome", 1, "answer_revoked")
+    assert [(row.code.value, row.layer) for row in one.calls.denials()[0]] == [("revoked", "answer")]
 
 
 def test_a_dropped_call_is_cancelled_and_not_answered(scene: Callable[..., Scene]) -> None:
@@ -310,7 +311,7 @@ def test_nothing_goes_on_after_the_run(scene: Callable[..., Scene]) -> None:
     one.calls.close()
     one.calls.close()
     assert ends == ["cancelled"]
-    assert one.paper.rows[-1][:3] == ("outcome", 1, "cancelled")
+    assert one.paper.rows[-1][:3] == ("outcome", 1, "answer_cancelled")
     one.calls.submit(2, "notes", "put", values.encode({"key": "b"}))
     assert one.adapter.done == []
 
@@ -370,3 +371,28 @@ def _until(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+def test_what_does_not_come_to_rest_keeps_nobody(scene: Callable[..., Scene]) -> None:
+    """A run is over though its call takes no notice of being cancelled; when that ends, it is recorded."""
+    let, began = threading.Event(), threading.Event()
+
+    async def stubborn() -> None:
+        began.set()
+        ends = time.monotonic() + 4.5
+        while not let.is_set() and time.monotonic() < ends:
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    made = scene(lambda *_: stubborn())
+    made.submit("notes", "put", {"key": "a"})
+    assert began.wait(5)
+    made.calls.close()
+    assert made.adapter.done == [] and [row[0] for row in made.paper.rows] == ["intent"]
+    let.set()
+    ends = time.monotonic() + 5
+    while len(made.paper.rows) < 2 and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert made.adapter.done == ["a"] and [row[0] for row in made.paper.rows] == ["intent", "outcome"]

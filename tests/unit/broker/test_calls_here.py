@@ -152,6 +152,26 @@ def test_it_is_recorded_before_it_is_done(scene: Callable[..., Scene]) -> None:
     assert verify(one.log.path, one.log.key).whole
 
 
+def test_an_answer_that_is_there_at_once_is_given_at_once(scene: Callable[..., Scene]) -> None:
+    """It does not come a second time, and rings nothing; its outcome is recorded when answers are asked for."""
+    one = scene()
+    answer = one.calls.ask(1, "notes", "get", values.encode({"key": "k"}))
+    assert answer is not None and (answer.id, answer.value) == (1, b'"k"')
+    assert one.rows() == [("get", "intent", "")]
+    assert not select.select([one.calls], [], [], 0)[0]
+    assert one.calls.answers() == []
+    assert one.rows() == [("get", "intent", ""), ("get", "outcome", "")]
+
+
+def test_an_answer_that_is_not_there_at_once_comes_with_the_bell(scene: Callable[..., Scene]) -> None:
+    """Refusals too: they are recorded where one may wait."""
+    one = scene()
+    one.revision = 2
+    assert one.calls.ask(1, "notes", "get", values.encode({"key": "k"})) is None
+    answer = one.answer()
+    assert (answer.id, answer.code) == (1, "revoked")
+
+
 def test_the_outcome_is_there_before_the_next_intent_and_at_the_end(scene: Callable[..., Scene]) -> None:
     """Whoever never asks again for answers has it recorded all the same."""
     one = scene()

@@ -47,7 +47,7 @@ def test_a_grant_that_ends_elsewhere_ends_what_is_under_way(scene: Callable[...,
     assert begun.wait(10)
     one.revision = 2
     assert one.answer().code == "revoked"
-    assert one.paper.rows[-1][:3] == ("outcome", 1, "revoked")
+    assert one.paper.rows[-1][:3] == ("outcome", 1, "answer_revoked")
     assert [(row.code.value, row.target) for row in one.calls.denials()[0]] == [("revoked", "a")]
     assert one.adapter.done == []
 

@@ -251,7 +251,7 @@ def test_a_function_of_another_loop_runs_in_it() -> None:
 
 def test_threads_are_bounded_and_taken_again() -> None:
     """Functions that do not come back hold so many threads; others wait, and go on when one is free."""
-    threads = Threads(2)
+    threads = Threads(2, 2)
     hold = threading.Event()
     names: list[str] = []
 
@@ -280,8 +280,61 @@ def test_threads_are_bounded_and_taken_again() -> None:
 
 
 def test_what_a_thread_raises_comes_back() -> None:
-    threads = Threads(1)
+    threads = Threads(1, 1)
     with pytest.raises(ValueError, match="no"):
         asyncio.run(threads.run(lambda: (_ for _ in ()).throw(ValueError("no"))))
     with pytest.raises(RuntimeError, match="StopIteration"):
         asyncio.run(threads.run(lambda: next(iter(()))))
+
+
+def test_nobody_takes_the_threads_of_others() -> None:
+    """However many threads one has that does not let them go, another one has its turn, and so has a third."""
+    threads = Threads(3, 2)
+    hold = threading.Event()
+    begun: list[str] = []
+
+    def blocks(whose: str) -> None:
+        begun.append(whose)
+        hold.wait(30)
+
+    async def run() -> list[str]:
+        tasks = [asyncio.create_task(threads.run(lambda: blocks("a"), "a")) for _ in range(5)]
+        tasks += [asyncio.create_task(threads.run(lambda: blocks("b"), "b")) for _ in range(5)]
+        while len(begun) < 3:  # noqa: ASYNC110  # what is waited for happens in other threads
+            await asyncio.sleep(0.001)
+        got = [await asyncio.wait_for(threads.run(lambda: "c", "c"), 10), await threads.run(lambda: "d", "d")]
+        found = sorted(begun)
+        hold.set()
+        await asyncio.wait(tasks)
+        return [*found, *got]
+
+    assert asyncio.run(run()) == ["a", "a", "b", "c", "d"]
+    assert sorted(begun) == ["a"] * 5 + ["b"] * 5
+    # What was held is given back.
+    assert (threads._busy, threads._held, threads._waiting) == (0, {}, {})
+
+
+def test_a_run_that_has_ended_leaves_threads_for_other_plugins() -> None:
+    """Functions that block in two runs hold no third one up."""
+    hold = threading.Event()
+
+    def block() -> None:
+        hold.wait(30)
+
+    functions = Functions({"block": block, "quick": lambda: 7})
+
+    def context(plugin: str) -> CallContext:
+        names = HostScope(names=("block", "quick"))
+        return CallContext(plugin=plugin, owner="ann", run=plugin, scope=names, deadline=1e9)
+
+    async def run() -> int:
+        none = functions.spec.operations[0].arguments()
+        tasks = [asyncio.create_task(functions.call("block", none, context(who))) for who in "ab" * 40]
+        await asyncio.sleep(0.2)
+        try:
+            return await asyncio.wait_for(functions.call("quick", none, context("c")), 10)
+        finally:
+            hold.set()
+            await asyncio.wait(tasks)
+
+    assert asyncio.run(run()) == 7

@@ -287,7 +287,7 @@ def test_a_call_that_is_cut_short(scene: Callable[..., Scene]) -> None:
     one.close()
     assert one.calls.cost == 4
     (row,) = [row for row in one.rows() if row.phase == "outcome"]
-    assert (row.code, row.cost) == ("cancelled", 4)
+    assert (row.code, row.cost) == ("answer_cancelled", 4)
     assert one.used()["shop"].calls == 1
 
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastness._linux import beneath
+from fastness.capabilities import _usage
 from fastness.capabilities._paths import addressable, parts_of
 from fastness.capabilities.fs import ENTRY_BYTES, SPEC, Fs, FsScope
 from fastness.capability import CallContext
@@ -216,6 +217,43 @@ def test_bytes_of_a_run(top: Path) -> None:
         ask(fs, "mkdir", "five", of)
     assert entries(top) == {"a.txt", "sub", "one", "two", "three"}
     ask(fs, "write", "four", context(of.scope), data=b"")
+
+
+def test_what_a_folder_may_hold(top: Path) -> None:
+    """All runs together, with what is there already; what is no larger than before is written, and room is made."""
+    fs = Fs(top)
+    scope = FsScope(read=True, write=True, quota=4 * ENTRY_BYTES + 16)
+    # A file of six bytes and a folder are there.
+    ask(fs, "write", "one", scope, data=b"1234567890")
+    ask(fs, "mkdir", "two", scope)
+    for act in (("write", "three", {"data": b""}), ("mkdir", "three", {}), ("write", "one", {"data": b"12345678901"})):
+        with pytest.raises(QuotaExceeded):
+            ask(fs, act[0], act[1], context(scope), **act[2])
+    assert entries(top) == {"a.txt", "sub", "one", "two"}
+    ask(fs, "write", "one", scope, data=b"another 10")
+    ask(fs, "mkdir", "two", scope)
+    assert ask(fs, "delete", "two", scope)
+    ask(fs, "write", "three", scope, data=b"")
+    ask(fs, "write", "one", scope, data=b"123")
+    ask(fs, "write", "three", scope, data=b"1234567")
+    with pytest.raises(QuotaExceeded):
+        ask(fs, "write", "three", scope, data=b"12345678")
+
+
+def test_what_others_put_into_a_folder_counts(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another host's files are seen at the next look, and what failed to be written counts for nothing."""
+    monkeypatch.setattr(_usage, "_FRESH_S", 0.0)
+    monkeypatch.setattr(_usage, "_RARELY", 0)
+    scope = FsScope(read=True, write=True, quota=5 * ENTRY_BYTES + 100)
+    fs, other = Fs(top), Fs(top)
+    ask(fs, "write", "one", scope, data=b"")
+    ask(other, "mkdir", "sub/two", scope)
+    for _ in range(5):
+        assert denied(lambda: ask(fs, "write", "gone/x", scope, data=b"12345")) is DenialCode.ABSENT
+    with pytest.raises(QuotaExceeded):
+        ask(fs, "write", "three", scope, data=b"12345" * 1000)
+    (top / "sub" / "two").rmdir()
+    ask(fs, "write", "three", scope, data=b"12345")
 
 
 def test_a_long_listing_is_cut(top: Path) -> None:

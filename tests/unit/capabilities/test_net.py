@@ -565,3 +565,42 @@ def test_nothing_is_logged(listen: Callable[..., Listener], caplog: pytest.LogCa
 
         anyio.run(naive)
         assert VALUE in caplog.text
+
+
+def _cuts(head: bytes) -> list[bytes]:
+    """A server that says back what it was sent, or as much of it as is asked for."""
+    fields = dict(line.split(": ", 1) for line in head.decode().lower().split("\r\n")[1:] if ": " in line)
+    body = head.split(b"uthorization: ")[1].split(b"\r\n")[0] if b"uthorization: " in head else b"nobody"
+    wanted = next((fields[name] for name in ("range", "x-cut") if name in fields), None)
+    if wanted is None:
+        return [answer(body)]
+    first, last = map(int, wanted.removeprefix("bytes=").split("-"))
+    part = [("Content-Range", f"bytes {first}-{last}/{len(body)}")]
+    return [answer(body[first : last + 1], status="206 Partial Content", headers=part)]
+
+
+@pytest.mark.parametrize("name", ["Range", "rAnge", "If-Range", "Request-Range", "If_Range", "A-IM", "X-Cut"])
+def test_an_answer_is_not_cut_where_a_credential_goes(name: str, listen: Callable[..., Listener]) -> None:
+    """Neither half of a credential would be found: such a field is not sent with one, nor a part taken."""
+    server = listen(_cuts)
+    net, of, _ = simple(server, secrets=lambda *_: bound(server.port))
+    of.scope = scope(server.port, secrets=("key",))
+    url = f"http://a.test:{server.port}"
+    with pytest.raises(Denied) as caught:
+        ask(net, f"{url}/v1", of, headers={name: "bytes=0-12"})
+    assert caught.value.code is DenialCode.HEADER
+    # A field that nobody here knows has been sent; its answer is not given.
+    assert (of.effect, len(server.requests)) == ((True, 1) if name == "X-Cut" else (False, 0))
+    # The control: where none goes along, parts are the plugin's to ask for.
+    status = ask(net, f"{url}/v2", of, headers={name: "bytes=0-2"})["status"]
+    assert status == (206 if name.lower() in ("range", "x-cut") else 200)
+
+
+def test_a_redirect_brings_no_cut_to_a_credential(listen: Callable[..., Listener]) -> None:
+    """A request that begins beside the path and is sent on into it."""
+    server = listen(lambda head: [moved("/v1")] if b" /out " in head else _cuts(head))
+    net, of, _ = simple(server, secrets=lambda *_: bound(server.port))
+    of.scope = scope(server.port, secrets=("key",))
+    with pytest.raises(Denied, match="range"):
+        ask(net, f"http://a.test:{server.port}/out", of, headers={"Range": "bytes=0-12"})
+    assert server.lines == ["GET /out HTTP/1.1"]

@@ -98,3 +98,17 @@ def test_a_wrong_file_is_told_without_its_contents(file: Path, text: str) -> Non
     with pytest.raises(ConfigurationError) as caught:
         SecretFile(str(file))
     assert "sk-live" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line", [f'"{VALUE}" = "value"', f"{VALUE} = 1", f'{VALUE}.x = "weather"', f'"{VALUE}" = {{ value = "weather" }}']
+)
+def test_a_credential_in_the_place_of_a_name_is_not_told(line: str, file: Path) -> None:
+    """Where key and value have changed places, what is wrong is told without the key."""
+    file.write_text(GOOD.replace(f'value = "{VALUE}"\n\n', f"{line}\n\n"))
+    with pytest.raises(ConfigurationError, match="no other fields than owners, name, origin") as caught:
+        SecretFile(str(file))
+    shown, at = str(caught.value), caught.value.__cause__ or caught.value.__context__
+    while at is not None:
+        shown, at = shown + str(at), at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+    assert "sk-live" not in shown

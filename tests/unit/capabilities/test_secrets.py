@@ -7,7 +7,9 @@ from __future__ import annotations
 import base64
 import html
 import json
+import quopri
 from collections.abc import Callable
+from html.entities import html5
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -31,7 +33,8 @@ def secret(value: str = VALUE, **fields: object) -> Secret:
 
 @pytest.mark.parametrize("url", ["https://api.test/v1", "https://api.test/v1/", "https://api.test/v1/x?q=1", "https://API.test:443/v1/x",
                                  "https://api.test./v1/x", "https://api.test/x/../v1/y", "https://api.test/%76%31/x", "https://api.test/v1/a;b=c",
-                                 "https://api.test/v1/%41%20b"])  # fmt: skip
+                                 "https://api.test/v1/%41%20b", "https://api.test/v1/Z%C3%BCrich", "https://api.test/v1/Zürich/東京", "https://api.test/v1/Z%FCrich",
+                                 "https://api.test/v1/a%E2%80%A6b", "https://api.test/v1/a.b/..c"])  # fmt: skip
 def test_it_goes_with_what_it_is_bound_to(url: str) -> None:
     """Control: the requests that it is for get it, however they are spelled."""
     assert secret().goes_with("GET", url_of(url))
@@ -44,6 +47,11 @@ def test_it_goes_with_what_it_is_bound_to(url: str) -> None:
     "https://api.test/v1/..%2fadmin", "https://api.test/v1/%2e%2e%2fadmin", "https://api.test/v1%2f..%2fadmin", "https://api.test/v1/%252e%252e/admin",
     "https://api.test/v1/%252e%252e%252fadmin", "https://api.test/v1/..%5cadmin", "https://api.test/v1/..;/admin", "https://api.test/v1/..;x=y/admin",
     "https://api.test/v1/%2e%2e;/admin", "https://api.test/v1/..%3b/admin", "https://api.test/v1/%25252e%25252e/admin", "https://api.test/v1/%00/x",
+    "https://api.test/v1/%c0%ae%c0%ae/admin", "https://api.test/v1/%e0%80%ae%e0%80%ae/admin", "https://api.test/v1/%25c0%25ae%25c0%25ae/admin",
+    "https://api.test/v1/%f0%80%80%ae./admin", "https://api.test/v1/..%c0%afadmin", "https://api.test/v1/%ef%bc%8e%ef%bc%8e/admin",
+    "https://api.test/v1/..%ef%bc%8fadmin", "https://api.test/v1/..%ef%bc%bcadmin", "https://api.test/v1/．．/admin", "https://api.test/v1/‥/admin",
+    "https://api.test/v1/%e2%80%a4./admin", "https://api.test/v1/..%e2%88%95admin", "https://api.test/v1/.%e2%80%8b./admin",
+    "https://api.test/v1/%25u002e%25u002e/admin", "https://api.test/v1/..%ef%bc%9bx/admin",
     "https://api.test/v1/.%20/..%20/admin", "https://api.test/v1%00", "https://api.test/%2576%2531/x", "https://api.test/v1%3fx", "https://api.test/?/v1",
 ])  # fmt: skip
 def test_it_goes_with_nothing_else(url: str) -> None:
@@ -109,6 +117,8 @@ def test_it_is_not_printed() -> None:
 
 # redaction
 
+#: The longest name that HTML has for each character.
+NAMES = {letter: f"&{name}" for name, letter in sorted(html5.items(), key=lambda one: len(one[0])) if name[-1] == ";"}
 FORMS: dict[str, Callable[[bytes], bytes]] = {
     "as it is": bytes,
     "upper case": bytes.upper,
@@ -131,19 +141,35 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "JSON": lambda value: json.dumps(value.decode())[1:-1].encode(),
     "JSON, every character": lambda value: "".join(f"\\u{byte:04x}" for byte in value).encode(),
     "JavaScript": lambda value: "".join(f"\\x{byte:02x}" for byte in value).encode(),
+    "quoted-printable": lambda value: quopri.encodestring(value, quotetabs=True),
+    "quoted-printable, every byte": lambda value: "".join(f"={byte:02X}" for byte in value).encode(),
+    "quoted-printable in short lines": lambda value: b"=\r\n".join(value[n : n + 5] for n in range(0, len(value), 5)),
+    "hexadecimal as C has it": lambda value: ", ".join(f"0x{byte:02x}" for byte in value).encode(),
+    "hexadecimal in a list": lambda value: json.dumps([f"{byte:02x}" for byte in value])[1:-1].encode(),
+    "HTML by name": lambda value: "".join(NAMES.get(chr(byte), chr(byte)) for byte in value).encode(),
     "HTML": lambda value: html.escape(value.decode()).encode(),
     "HTML, every character": lambda value: "".join(f"&#{byte};" for byte in value).encode(),
 }
 values = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=8, max_size=160).filter(
-    lambda text: sum(map(text.count, "\\%&")) <= 8
+    lambda text: sum(map(text.count, "\\%&=")) <= 8
 )
 
 
-@pytest.mark.parametrize("form", FORMS)
+def _escaped(text: str) -> str:
+    return json.dumps(text)[1:-1].replace("/", "\\/")
+
+
+#: Of a credential without a backslash: of that one escape is undone.
+NESTED = {
+    "JSON in JSON": lambda value: _escaped(_escaped(value.decode())).encode(),
+}
+
+
+@pytest.mark.parametrize("form", [*FORMS, *NESTED])
 def test_it_is_found_in_every_form(form: str) -> None:
     """What an endpoint echoes is taken out; the text around it stays."""
     redactor = Redactor([secret()])
-    echoed = FORMS[form](VALUE.encode())
+    echoed = {**FORMS, **NESTED}[form](VALUE.encode())
     data = b'{"before": "' + echoed + b'", "after": 1}'
     cleaned = redactor.clean(data)
     assert cleaned.startswith(b'{"before": "')

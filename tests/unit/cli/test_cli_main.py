@@ -90,3 +90,32 @@ def test_explaining_a_tier_that_needs_nothing(capsys: pytest.CaptureFixture[str]
     assert main(["explain", "mediated"]) == 0
     told = capsys.readouterr().out
     assert "promises no isolation" in told and "unavailable" not in told
+
+
+_ENDS = """
+import atexit, sys, threading, time
+{before}
+from fastness.cli import main
+main.main = lambda: atexit.register(print, 'closed') and print('done') or 3
+class Told:
+    def __del__(self):
+        print('taken apart')
+told = Told()
+thread = threading.Thread(target=lambda: time.sleep(0.2) or print('joined'))
+thread.start()
+main.command()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"),
+    [
+        ("", ["done", "joined", "closed"]),
+        # Who was there first has its turn, and so has everything else.
+        ("atexit.register(print, 'watched')", ["done", "joined", "closed", "watched", "taken apart"]),
+    ],
+)
+def test_the_end_of_the_process_is_in_order(before: str, lines: list[str]) -> None:
+    """Threads are waited for, what is to be closed is closed and streams are written; only then it ends at once."""
+    done = _child(_ENDS.format(before=before))
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (3, lines, "")

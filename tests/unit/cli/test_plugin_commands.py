@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from fastness.cli import exits
+import fastness
+from fastness.cli import exits, plugin_install
 from fastness.cli.main import main
 from fastness.cli.plugin_install import _order
 
@@ -328,6 +329,39 @@ def test_what_an_upgrade_takes_the_place_of(folder: Path, capfd: Capture, versio
     assert told["replaced"]["version"] == version
     assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
     assert "its files are the same" in capfd.readouterr().out
+
+
+def test_a_yes_is_for_what_was_shown(folder: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else upgrades between the question and the answer: the answer grants neither version."""
+
+    def answered(*_: object) -> tuple[bool, int]:
+        (folder / "plugin.toml").write_text(
+            TOML.replace("1.0.0", "2.0.0") + '\n[[capabilities]]\nkind = "fs"\nread = true\nreason = "Reads."\n'
+        )
+        with fastness.PluginHost() as other:
+            other.install(folder, upgrade=True)
+        return True, 0
+
+    monkeypatch.setattr(plugin_install, "_ask", answered)
+    assert main(["plugin", "install", str(folder)]) == exits.USAGE
+    assert "installed by now" in capfd.readouterr().err
+    assert kinds(read(capfd, "show", "weather")) == {}
+
+
+def test_an_upgrade_loses_what_was_reviewed(folder: Path, capfd: Capture) -> None:
+    """The screen names the tier that is gone and how to choose it again; a program is told what it was."""
+    read(capfd, "install", str(folder), "--yes")
+    read(capfd, "tier", "weather", "worker", "--trust", "reviewed")
+    (folder / "plugin.toml").write_text(TOML + "# other files\n")
+    assert main(["plugin", "install", str(folder), "--upgrade"]) == 0
+    out = " ".join(capfd.readouterr().out.split())
+    assert "The tier worker was for the files before it, which were reviewed: these run in isolated." in out
+    assert "fastness plugin tier weather worker --trust reviewed" in out
+    read(capfd, "tier", "weather", "worker", "--trust", "reviewed")
+    (folder / "plugin.toml").write_text(TOML + "# and others\n")
+    told = read(capfd, "install", str(folder), "--upgrade")
+    assert (told["replaced"]["tier"], told["replaced"]["trust"]) == ("worker", "reviewed")
+    assert (told["plugin"]["tier"], told["plugin"]["trust"], told["tier"]) == ("", "", "isolated")
 
 
 def test_versions_are_ordered() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import os
 import sys
 import threading
 import types
@@ -47,8 +49,10 @@ class Host:
         self.answer = answer or (lambda call, arguments: arguments)
         self.ready: list[tuple[int, dict[str, Any], bytes]] = []
         self.bell = threading.Semaphore(0)
+        self.readable = -1
 
-    def send(self, kind: int, head: dict[str, Any], blob: bytes) -> None:
+    def send(self, kind: int, text: bytes, blob: bytes) -> None:
+        head = json.loads(text)
         self.sent.append((kind, head, blob))
         if kind != 0x43:
             return
@@ -59,9 +63,9 @@ class Host:
             self.ready.append((4, {"id": head["id"]}, values.encode(result)))
         self.bell.release()
 
-    def receive(self) -> tuple[int, dict[str, Any], bytes]:
+    def receive(self) -> list[tuple[int, dict[str, Any], bytes]]:
         self.bell.acquire()
-        return self.ready.pop()
+        return [self.ready.pop()]
 
     def fileno(self) -> int:
         raise NotImplementedError
@@ -144,6 +148,52 @@ def test_wrong_arguments_are_told_at_once(context: Any, values: Any, named: Any)
     with pytest.raises(TypeError, match=r"storage\.put\(\)"):
         made(context, host).storage.put(*values, **named)
     assert host.sent == []
+
+
+class Both(Host):
+    """Answers the first two calls in one breath, and not before the second was made."""
+
+    def receive(self) -> list[tuple[int, dict[str, Any], bytes]]:
+        self.bell.acquire()
+        self.bell.acquire()
+        return [self.ready.pop(), self.ready.pop()]
+
+    def fileno(self) -> int:
+        return self.readable
+
+
+def test_answers_of_one_breath_reach_a_thread_and_a_loop(context: Any) -> None:
+    """The thread reads both, and the descriptor has nothing to tell the loop any more."""
+    host = Both(lambda head, arguments: arguments["key"])
+    host.readable, other = os.pipe()
+    ctx = made(context, host)
+    begun = threading.Event()
+    found: list[Any] = []
+
+    def wait() -> None:
+        begun.wait(5)
+        found.append(ctx.storage.get("thread"))
+
+    async def main() -> Any:
+        pending = ctx.storage.get("loop")
+        task = asyncio.ensure_future(_result(pending))
+        await asyncio.sleep(0)
+        begun.set()
+        return await asyncio.wait_for(task, 5)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        assert asyncio.run(main()) == "loop"
+        thread.join(5)
+        assert found == ["thread"]
+    finally:
+        os.close(host.readable)
+        os.close(other)
+
+
+async def _result(pending: Any) -> Any:
+    return await pending
 
 
 def test_functions_have_their_documentation(context: Any) -> None:

@@ -95,6 +95,39 @@ def test_a_block_with_a_living_process_is_passed_over(locks: str) -> None:
     assert first(locks) == 0
 
 
+def test_a_block_that_is_known_to_be_lived_in_is_not_looked_at_again(
+    locks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look tells of all blocks; the block that is given was looked at while its lock was held."""
+    looks: list[int] = []
+
+    def living() -> set[int]:
+        looks.append(len(os.listdir(locks)))
+        return {LOW + 3, LOW + uids.BLOCK}
+
+    monkeypatch.setattr(uids, "_living", living)
+    assert first(locks) == 2
+    # The locks of the first and of the last were there.
+    assert looks == [1, 2]
+
+
+def test_a_want_of_descriptors_does_not_make_a_block_free(locks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be looked at for want of them may live; what has ended meanwhile does not."""
+    real = os.open
+
+    def opened(path: str, *arguments: Any, **options: Any) -> int:
+        if path.startswith("/proc/"):
+            raise OSError(number, os.strerror(number))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(uids.os, "open", opened)
+    number = errno.ESRCH
+    assert first(locks) == 0
+    number = errno.EMFILE
+    with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+        uids.claim(locks)
+
+
 def test_locks_that_others_could_change_are_not_believed(locks: str) -> None:
     """A folder that somebody else may write to says nothing of who has a block."""
     os.mkdir(locks)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
@@ -35,7 +39,7 @@ from fastness.errors import (
 from fastness.grant import open_ceiling
 from fastness.plugins.states import State
 from fastness.runner import trail
-from fastness.runs import DenialCode, OutcomeKind
+from fastness.runs import DenialCode, Outcome, OutcomeKind, RunResult
 from plugin_homes import FILES, STORAGE, events, own_home, package, rows
 
 DATA: dict[str, Any] = {"runtime": "data", "id": "words", "files": {"a.txt": "one"}}
@@ -271,6 +275,16 @@ def test_an_upgrade_that_asks_for_more_waits(base: Path, host: fastness.PluginHo
     assert host.show("hello").known.state is State.ENABLED
 
 
+def test_a_grant_is_for_what_was_shown(base: Path, host: fastness.PluginHost) -> None:
+    """Other files came while somebody looked at the first: nothing is granted, and the record has no grant."""
+    seen = host.install(plugin(base)).known.digest
+    more = host.install(plugin(base, "q", version="2.0.0", capabilities=[STORAGE, FILES]), upgrade=True).known.digest
+    with pytest.raises(GrantError, match=more):
+        host.grant("hello", owner="ann", all=True, digest=seen)
+    assert host.show("hello").grants == () and rows(base, op="grant") == []
+    assert host.grant("hello", owner="ann", all=True, digest=more).package_digest == more
+
+
 def test_an_upgrade_that_asks_for_no_more_stands(base: Path, host: fastness.PluginHost) -> None:
     """Its grants are for the new files from then on, with a new revision."""
     host.install(plugin(base))
@@ -279,6 +293,30 @@ def test_an_upgrade_that_asks_for_no_more_stands(base: Path, host: fastness.Plug
     (grant,) = shown.grants
     assert shown.known.state is State.ENABLED
     assert grant.revision > before.revision and grant.package_digest == shown.known.digest != before.package_digest
+
+
+def test_a_review_ends_with_the_files(base: Path, host: fastness.PluginHost) -> None:
+    """The new version runs in the default tier though its grants stand, and the record says so."""
+    host.install(plugin(base))
+    host.grant("hello", owner="ann", all=True)
+    host.set_tier("hello", "worker", trust="reviewed")
+    shown = host.install(plugin(base, "q", version="1.0.1", files="# mended"), upgrade=True)
+    assert (shown.known.state, shown.tier, shown.known.trust) == (State.ENABLED, "isolated", "")
+    assert rows(base, op="tier")[-1].target == "worker to default, as nobody has reviewed these files"
+    host.set_tier("hello", "wasm")
+    assert host.install(plugin(base, "r", version="1.0.2", files="# again"), upgrade=True).tier == "wasm"
+    assert len(rows(base, op="tier")) == 3
+
+
+def test_an_upgrade_to_code_waits(base: Path, words: fastness.PluginHost) -> None:
+    """Data that asks for the same and is code now: nobody has granted that, and it says what it waits for."""
+    words.grant("words", owner="ann", all=True)
+    code = plugin(base, "code", id="words", version="2.0.0", files="def go(ctx): return 1\n")
+    shown = words.install(code, upgrade=True)
+    assert shown.known.state is State.AWAITING_GRANT
+    assert "be python code, where it was data" in shown.known.why
+    with pytest.raises(GrantError, match="python code"):
+        words.invoke("words", "go", owner="ann")
 
 
 def test_tiers(base: Path, host: fastness.PluginHost) -> None:
@@ -383,6 +421,80 @@ def test_misbehaviour_counts_where_nothing_can_be_recorded(
     assert "the disk is full" in caplog.text
 
 
+def test_what_cannot_be_written_holds_here(
+    base: Path, words: fastness.PluginHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grant that cannot be ended on disk is ended for this process, and on disk as soon as that can be written."""
+    for owner in ("ann", "bob"):
+        words.grant("words", owner=owner, all=True)
+    store = words._inner._core.store
+
+    def broken() -> None:
+        raise BackendError("changing the plugin store", "the disk is full", "free space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_changing", broken)
+        with pytest.raises(BackendError, match="this process calls it no more meanwhile"):
+            words.revoke("words", owner="ann")
+        for _ in range(2):
+            with pytest.raises(BackendError, match="it was stopped, and that cannot be written: the disk is full"):
+                words.call("words", "storage.get", {"key": "a"}, owner="ann")
+        assert words.call("words", "storage.get", {"key": "a"}, owner="bob") is None
+        with fastness.PluginHost() as other:
+            # Another process knows nothing of it.
+            assert other.call("words", "storage.get", {"key": "a"}, owner="ann") is None
+    assert ("invoke", "ann", "stopped") in events(base)
+    with pytest.raises(GrantError, match="nothing"):
+        words.call("words", "storage.get", {"key": "a"}, owner="ann")
+    assert [one.owner for one in words.show("words").grants] == ["bob"]
+
+
+def test_a_run_is_stopped_that_the_store_still_allows(base: Path) -> None:
+    """What is in flight is cancelled, and a call of the same run that comes afterwards is refused."""
+    host, slow = _slow_host(stubborn=False)
+    with host:
+        host.install(package(base.parent / "w", capabilities=[STORAGE], **DATA))
+        host.grant("words", owner="ann", all=True)
+        core = host._inner._core
+        standing, policy = core.may("words", "ann")
+        meter, _ = core.metered(policy, policy.limits, "go")
+        calls = core.begin(standing, policy, "run", meter)
+
+        def answer(number: int) -> str:
+            ends = time.monotonic() + 10
+            while time.monotonic() < ends:
+                if found := calls.answers():
+                    assert found[0].id == number
+                    return found[0].code
+                time.sleep(0.01)
+            return "nothing"
+
+        calls.submit(1, "storage", "get", b'{"key": "a"}')
+        assert slow.begun.wait(10)
+        core.stop("words", None, lambda: None)
+        assert answer(1) == "revoked"
+        slow.let.set()
+        calls.submit(2, "storage", "get", b'{"key": "a"}')
+        assert answer(2) == "revoked"
+        assert slow.done == []
+        core.end("run")
+
+
+@pytest.mark.parametrize("way", ["revoke", "disable", "quarantine", "remove"])
+def test_an_end_is_recorded_when_that_can_be(way: str, base: Path, host: fastness.PluginHost) -> None:
+    """Somebody holds the trail: it is done, the error says so, and it is on record when the host is closed."""
+    host.install(plugin(base))
+    host.grant("hello", owner="ann", all=True)
+    with contextlib.closing(sqlite3.connect(base / "data" / "audit.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BackendError, match=f"{way} of hello is done, and will be recorded"):
+            host.revoke("hello", owner="ann") if way == "revoke" else getattr(host, way)("hello")
+        other.execute("ROLLBACK")
+    host.close()
+    assert [op for op, _, _ in events(base)] == ["install", "grant", way]
+    assert [one.id for one in host.plugins()] == ([] if way == "remove" else ["hello"])
+
+
 # plugins of data
 
 
@@ -429,6 +541,16 @@ def test_data_has_no_methods_and_code_is_no_data(base: Path, words: fastness.Plu
         words.data("hello", owner="ann")
     with pytest.raises(ConfigurationError, match="is code"):
         words.call("hello", "storage.get", {"key": "k"}, owner="ann")
+
+
+@pytest.mark.parametrize("operation", [None, 1, b"storage.get", ["storage.get"]])
+def test_what_is_no_text_is_no_operation(operation: Any, base: Path, words: fastness.PluginHost) -> None:
+    """It is told as what the caller got wrong, and nothing is recorded as if a plugin had asked."""
+    words.grant("words", owner="ann", all=True)
+    before = len(rows(base))
+    with pytest.raises(ConfigurationError, match=r"operation is not accepted: .*; allowed: a kind and what it does"):
+        words.call("words", operation, owner="ann")
+    assert len(rows(base)) == before
 
 
 def test_folders_are_of_a_plugin_and_an_owner(base: Path, words: fastness.PluginHost) -> None:
@@ -528,6 +650,25 @@ def test_a_grant_that_ends_by_itself(base: Path, words: fastness.PluginHost) -> 
     assert events(base)[-1] == ("invoke", "ann", "expired")
 
 
+def test_a_policy_is_kept_until_something_changes(base: Path, words: fastness.PluginHost) -> None:
+    """It is the same object while the store is as it was, and another host's revocation is seen by the next look."""
+    core = words._inner._core
+    words.grant("words", owner="ann", all=True)
+    words.grant("words", owner="bob", allowed=["storage"])
+    _, first = core.may("words", "ann")
+    assert core.may("words", "ann")[1] is first
+    assert core.may("words", "bob")[1] is not first
+    assert set(core.may("words", "bob")[1].scopes) == {"storage"}
+    words.grant("words", owner="ann", allowed=["storage"])
+    _, second = core.may("words", "ann")
+    assert second.revision > first.revision and set(second.scopes) == {"storage"}
+    with fastness.PluginHost() as other:
+        other.revoke("words", owner="ann")
+    with pytest.raises(GrantError):
+        core.may("words", "ann")
+    assert core.may("words", "bob")[1].owner == "bob"
+
+
 # in flight
 
 
@@ -601,7 +742,7 @@ def test_calls_in_flight_are_cancelled(way: str, base: Path) -> None:
         assert not thread.is_alive()
         assert isinstance(found[0], Revoked)
         assert slow.done == []
-        assert [row.code for row in rows(base, op="get", phase="outcome")] == ["revoked"]
+        assert [row.code for row in rows(base, op="get", phase="outcome")] == ["answer_revoked"]
 
 
 def test_what_does_not_come_to_rest_is_listed(base: Path) -> None:
@@ -693,6 +834,132 @@ def test_a_task_that_is_cancelled_leaves_nothing_begun(base: Path, monkeypatch: 
     while ("end", "ann", "cancelled") not in events(base) and time.monotonic() < ends:
         time.sleep(0.01)
     assert ("end", "ann", "cancelled") in events(base)
+
+
+class Guests:
+    """A runner whose guests go on until they are let, or cancelled, and need a while for either end."""
+
+    def __init__(self, kind: OutcomeKind = OutcomeKind.OK) -> None:
+        self.kind = kind
+        self.begun = asyncio.Event()
+        self.over = asyncio.Event()
+        self.closed = 0
+
+    async def run(self, request: Any, calls: Any, *, run_id: str = "") -> RunResult:
+        try:
+            self.begun.set()
+            await self.over.wait()
+            return RunResult(outcome=Outcome(self.kind), tier=request.tier, runtime="python", run_id=run_id)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.2)
+                self.closed += 1
+
+    async def aclose(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("cancels", [1, 2, 4])
+def test_a_task_that_is_cancelled_again(cancels: int, base: Path) -> None:
+    """While its guest ends, and while that is recorded: both come to their end, and the run is forgotten."""
+
+    async def main() -> None:
+        async with fastness.AsyncPluginHost() as host:
+            await host.install(plugin(base))
+            await host.grant("hello", owner="ann", all=True)
+            guests = Guests()
+            host._runner = guests  # type: ignore[assignment]  # it has what an invocation uses
+            task = asyncio.create_task(host.invoke("hello", "go", owner="ann"))
+            await guests.begun.wait()
+            for _ in range(cancels):
+                task.cancel()
+                await asyncio.sleep(0.02)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (guests.closed, host._core._running) == (1, {})
+            # By now, and not by a thread that goes on somewhere.
+            assert events(base)[-1] == ("end", "ann", "cancelled")
+
+    asyncio.run(main())
+
+
+def test_a_violation_that_nobody_waits_for(base: Path) -> None:
+    """Its guest has broken the protocol and what it called is coming to rest: it is quarantined all the same."""
+
+    async def main() -> None:
+        async with fastness.AsyncPluginHost() as host:
+            await host.install(plugin(base))
+            await host.grant("hello", owner="ann", all=True)
+            guests = Guests(OutcomeKind.PROTOCOL)
+            host._runner = guests  # type: ignore[assignment]  # it has what an invocation uses
+            guests.over.set()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(host.invoke("hello", "go", owner="ann"), 0.1)
+            assert guests.closed == 1
+            assert host.show("hello").known.state is State.QUARANTINED
+
+    asyncio.run(main())
+    assert [op for op, _, _ in events(base)][-3:] == ["end", "violation", "quarantine"]
+
+
+@pytest.mark.parametrize("way", ["grant", "enable"])
+def test_what_was_given_to_nobody_does_not_stand(way: str, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked gave up while a thread wrote it: it is taken back before they hear of it, and recorded."""
+
+    async def main() -> None:
+        async with fastness.AsyncPluginHost() as host:
+            await host.install(plugin(base))
+            if way == "enable":
+                await host.grant("hello", owner="ann", all=True)
+                await host.disable("hello")
+            reached, held = threading.Event(), threading.Event()
+            write = getattr(host._core.store, way)
+
+            def slow(*of: Any) -> Any:
+                reached.set()
+                assert held.wait(20)
+                return write(*of)
+
+            monkeypatch.setattr(host._core.store, way, slow)
+            ask = host.grant("hello", owner="ann", all=True) if way == "grant" else host.enable("hello")
+            task = asyncio.create_task(ask)
+            await asyncio.to_thread(reached.wait, 20)
+            task.cancel()
+            await asyncio.sleep(0.02)
+            task.cancel()
+            held.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            if way == "grant":
+                assert host.show("hello").grants == ()
+                assert rows(base, op="revoke")[-1].target == "1 ended: whoever granted it gave up"
+            else:
+                assert host.show("hello").known.state is State.DISABLED
+                assert events(base)[-1][0] == "disable"
+
+    asyncio.run(main())
+
+
+def test_an_interrupt_between_an_invocation_and_its_end(base: Path, host: fastness.PluginHost) -> None:
+    """Ctrl-C where its end is about to be recorded: it is recorded, and then the interrupt comes."""
+    host.install(plugin(base))
+    host.grant("hello", owner="ann", all=True)
+    inner = host._inner
+    end = inner._core.end
+
+    async def run(request: Any, calls: Any, *, run_id: str = "") -> RunResult:
+        return RunResult(outcome=Outcome(OutcomeKind.OK), tier=request.tier, runtime="python", run_id=run_id)
+
+    def interrupted(run: str, cpu_s: float | None = None) -> None:
+        signal.raise_signal(signal.SIGINT)
+        end(run, cpu_s)
+
+    inner._runner.run = run  # type: ignore[method-assign]  # no guest is needed for it
+    inner._core.end = interrupted  # type: ignore[method-assign]  # as above
+    with pytest.raises(KeyboardInterrupt):
+        host.invoke("hello", "go", owner="ann")
+    assert inner._core._running == {}
+    assert events(base)[-1] == ("end", "ann", "ok")
 
 
 # adapters

@@ -112,7 +112,12 @@ def test_it_may_be_started_again_after_it_was_stopped() -> None:
 # errors
 
 
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(1)])
+class _Broken(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(1), SystemExit(_Broken()), _Broken()])
 def test_an_error_is_collected_and_stops_nobody_else(error: BaseException) -> None:
     def setup(ctx: Any) -> None:
         ctx.provide("a:half", 1)

@@ -14,9 +14,17 @@ from typing import Any
 import pytest
 
 import fastness
-from fastness.audit.reading import records
+from fastness.audit.reading import Query, records
 from fastness.broker.trail import Intent
-from fastness.errors import BackendError, ConfigurationError, PluginError, PluginTimeout, PluginViolation
+from fastness.errors import (
+    BackendError,
+    ConfigurationError,
+    ManifestError,
+    PluginError,
+    PluginTimeout,
+    PluginViolation,
+)
+from fastness.manifest import parse
 from fastness.plugins import ledger, phases
 from fastness.plugins import records as plugin_records
 from fastness.plugins.ledger import Decision, MediationPolicy
@@ -301,12 +309,24 @@ def test_decisions_are_in_the_audit_trail(home: Path) -> None:
         for row in records(str(home / "data" / "audit.db"))
     ]
     assert found == [
-        ("mine", "plugin", "setup", "mediated", "intent", "allowed", ""),
-        ("mine", "ctx", "provide", "tools:x", "intent", "allowed", ""),
-        ("mine", "ctx", "provide", "tools:x", "outcome", "allowed", ""),
-        ("mine", "ctx", "lookup", "secret", "intent", "refused", "not_granted"),
-        ("mine", "plugin", "setup", "mediated", "outcome", "allowed", ""),
+        ("loaded:mine", "plugin", "setup", "mediated", "intent", "allowed", ""),
+        ("loaded:mine", "ctx", "provide", "tools:x", "intent", "allowed", ""),
+        ("loaded:mine", "ctx", "provide", "tools:x", "outcome", "allowed", ""),
+        ("loaded:mine", "ctx", "lookup", "secret", "intent", "refused", "not_granted"),
+        ("loaded:mine", "plugin", "setup", "mediated", "outcome", "allowed", ""),
     ]
+
+
+def test_no_installed_plugin_has_a_name_of_these(home: Path) -> None:
+    """Whoever asks the trail for an installed plugin finds no row of a module that says to be it."""
+    name = plugin_records.recorded_as("mine")
+    with pytest.raises(ManifestError):
+        parse({"id": name, "version": "1.0.0", "api": 1, "runtime": "data"}, {})
+    assert parse({"id": "mine", "version": "1.0.0", "api": 1, "runtime": "data"}, {}).id == "mine"
+    sandbox_plugin(Plugin(setup=tries("a")), {"lookup": ["*"]}).setup(Ctx())
+    path = str(home / "data" / "audit.db")
+    assert list(records(path, Query(plugin="mine"))) == []
+    assert len(list(records(path, Query(plugin=name)))) == 4
 
 
 @pytest.mark.parametrize(
@@ -519,6 +539,97 @@ def test_its_own_errors_come_out_as_they_are() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         sandbox_plugin(Plugin(setup=setup)).setup(Ctx())
+
+
+class _Words(str):
+    """A text of a class of its own, which cannot be printed."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+
+class _Quiet(Exception):
+    """An error whose class does something whenever somebody looks at it."""
+
+    def __init__(self, act: Any) -> None:
+        self.act = act
+
+    def __str__(self) -> str:
+        return str(self.act())
+
+
+def _raises(error: BaseException) -> Any:
+    def phase(ctx: Any) -> None:
+        raise error
+
+    return phase
+
+
+def test_the_text_of_an_error_is_made_in_the_time_of_its_phase(home: Path) -> None:
+    """One that takes for ever is a timeout like any other, and holds up nobody but the plugin's thread."""
+    hold = threading.Event()
+    plugin = sandbox_plugin(Plugin(setup=_raises(_Quiet(hold.wait))), {"setup_timeout": 0.05})
+    try:
+        with pytest.raises(PluginTimeout) as caught:
+            plugin.setup(Ctx())
+        assert caught.value.dead
+    finally:
+        hold.set()
+    _until(lambda: not phases.stuck())
+
+
+def _leaves() -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (_Quiet(lambda: "a text"), "raised _Quiet: a text"),
+        (_Quiet(lambda: 1 // 0), "raised _Quiet: its text cannot be read"),
+        (_Quiet(_leaves), "raised _Quiet: its text cannot be read"),
+        (ValueError(_Words("a word")), "raised ValueError: its text cannot be read"),
+        (OSError(2, "no", _Words("a file")), "raised FileNotFoundError: its text cannot be read"),
+        (SystemExit(_Quiet(_leaves)), "tried to end its process: SystemExit(its text cannot be read)"),
+    ],
+)
+def test_its_host_gets_a_text_and_no_class_that_makes_one(error: BaseException, words: str) -> None:
+    """What a plugin's own class does to have a text is done once, in its own thread; an exit of it is no exit."""
+    with pytest.raises(PluginError) as caught:
+        sandbox_plugin(Plugin(setup=_raises(error))).setup(Ctx())
+    assert type(caught.value) is PluginError
+    assert words in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert "test_mediation.py, line" in caught.value.__notes__[0]
+
+
+def test_what_came_before_an_error_is_told_only_where_it_is_plain() -> None:
+    """Whoever prints an error prints its causes too."""
+
+    def setup(ctx: Any) -> None:
+        try:
+            raise _Quiet(_leaves)
+        except _Quiet as error:
+            raise ValueError("plain") from error
+
+    def ordinary(ctx: Any) -> None:
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            raise ValueError("plain") from error
+
+    with pytest.raises(ValueError, match="plain") as caught:
+        sandbox_plugin(Plugin(setup=setup)).setup(Ctx())
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    # The control.
+    with pytest.raises(ValueError, match="plain") as caught:
+        sandbox_plugin(Plugin(setup=ordinary)).setup(Ctx())
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_after_stop_its_ctx_refuses_everything() -> None:

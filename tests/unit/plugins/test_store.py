@@ -197,6 +197,45 @@ def test_tier_of_a_plugin(store: Store) -> None:
     assert store.set_tier("weather", "").trust == ""
 
 
+def test_a_review_is_of_files(store: Store) -> None:
+    """Other files lose it with the tier that needed it; the same ones keep both, and a choice that needs none stays."""
+    enabled(store)
+    store.set_tier("weather", "worker", "reviewed")
+    same = store.install(manifest(), A, "local", upgrade=True)
+    assert (same.tier, same.trust) == ("worker", "reviewed")
+    other = store.install(manifest(version="1.1.0"), B, "local", upgrade=True)
+    assert (other.tier, other.trust, other.state) == ("", "", State.ENABLED)
+    store.set_tier("weather", "wasm", "reviewed")
+    third = store.install(manifest(version="1.2.0"), C, "local", upgrade=True)
+    assert (third.tier, third.trust) == ("wasm", "")
+
+
+def test_a_review_of_what_was_only_discovered(store: Store) -> None:
+    """The files that are installed in the end are others than those that somebody has read."""
+    store.discover(manifest(), A, "local")
+    store.set_tier("weather", "worker", "reviewed")
+    known = store.install(manifest(), B, "local")
+    assert (known.tier, known.trust) == ("", "")
+
+
+@pytest.mark.parametrize("before", ["data", "javascript", "python"])
+@pytest.mark.parametrize("after", ["data", "javascript", "python"])
+def test_an_upgrade_to_another_runtime_waits(before: str, after: str, store: Store) -> None:
+    """What was granted to one is not for the other, though it asks for the same; the words say what is new."""
+    entries = {"data": "", "javascript": "main.mjs", "python": "main.py"}
+    one, two = (manifest(runtime=which, entry=entries[which]) for which in (before, after))
+    store.install(one, A, "local")
+    store.grant(grant())
+    known = store.install(two, B, "local", upgrade=True)
+    if before == after:
+        assert known.state is State.ENABLED
+        return
+    assert known.state is State.AWAITING_GRANT
+    was, now = (which if which == "data" else f"{which} code" for which in (before, after))
+    assert known.why == f"the new version asks for more: be {now}, where it was {was}"
+    assert store.revision("weather", "ann") == NO_REVISION
+
+
 def test_unknown_plugins(store: Store) -> None:
     """What is not there is said to be not there."""
     assert store.plugin("weather") is None

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastness.looping import LoopWaiting
 from fastness.runner.pool import Pool
-from fastness.waiting import LoopWaiting, ThreadWaiting, drive
+from fastness.waiting import ThreadWaiting, drive
 
 
 class Guest:

@@ -11,6 +11,7 @@ from fastness.capabilities.net import Secret
 
 CODE = """
 above = ('/v1/../', '/v1/%2e%2e/', '/v1/..;/', '/v1/%252e%252e/', '/v1/..%2f', '/v1/%5c../')
+above += ('/v1/%c0%ae%c0%ae/', '/v1/%ef%bc%8e%ef%bc%8e/', '/v1/..%ef%bc%8f')
 for path in ('/admin', '/v1x', *(path + 'admin' for path in above)):
     attempt(ctx.net.request, method='GET', url=URL + path)
 attempt(ctx.net.request, method='POST', url=URL + '/v1')
@@ -49,7 +50,7 @@ def control(arena: Arena) -> Effect:
         arena, CODE, URL=f"http://a.test:{server.port}", NAMES={"a.test": [["127.0.0.1"]]}, CREDENTIAL=arena.token
     )
     went = server.text().count(arena.token)
-    return Effect(went == 9, f"it went with {went} of {len(server.heads)} requests")
+    return Effect(went == 12, f"it went with {went} of {len(server.heads)} requests")
 
 
 ATTACK = Attack(

@@ -1,0 +1,107 @@
+"""
+The folders of ``confined`` guests, some of them made ahead: on a disk, making three takes as long as a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+
+from fastness.runtime import remove_tree
+
+#: Folders that wait at most; as many are used before the guests that had them are buried.
+_MOST = 32
+
+
+class Folders:
+    """
+    Folders below ``boxes`` with a ``work`` and a ``tmp`` in each, under names that ``name`` gives.
+
+    Each is used once: what a guest may have left of modes and attributes is nobody else's.
+    """
+
+    def __init__(self, boxes: str, name: Callable[[], str]) -> None:
+        self._boxes = boxes
+        self._name = name
+        self._lock = threading.Lock()
+        #: By user; a new zygote has others.
+        self._made: dict[int, list[str]] = {}
+        self._owner: int | None = None
+        self._closed = False
+
+    def take(self, uid: int) -> str:
+        """A folder of user ``uid``, or of this process's where it is -1, that nobody has had.  Raises ``OSError``."""
+        with self._lock:
+            made = self._made.get(uid)
+            if made:
+                return made.pop()
+        return self._make(uid)
+
+    def add(self, uid: int) -> None:
+        """Make one ahead, unless there are enough.  Raises ``OSError``."""
+        if self._room(uid):
+            path = self._make(uid)
+            if not self._keep(uid, path):
+                _remove(path)
+
+    def _room(self, uid: int) -> bool:
+        with self._lock:
+            return self._wanted(uid) and len(self._made.get(uid, ())) < _MOST
+
+    def _keep(self, uid: int, path: str) -> bool:
+        with self._lock:
+            if self._wanted(uid):
+                self._made.setdefault(uid, []).append(path)
+                return True
+            return False
+
+    def _wanted(self, uid: int) -> bool:
+        return not self._closed and self._owner in (None, uid)
+
+    def _make(self, uid: int) -> str:
+        path = os.path.join(self._boxes, self._name())
+        make(path, uid)
+        try:
+            for name in ("work", "tmp"):
+                make(os.path.join(path, name), uid)
+        except OSError:
+            _remove(path)
+            raise
+        return path
+
+    def names(self) -> set[str]:
+        """The names of those that wait."""
+        with self._lock:
+            return {os.path.basename(path) for paths in self._made.values() for path in paths}
+
+    def keep_only(self, uid: int) -> None:
+        """Remove those that wait for another user; from now on only those of ``uid`` are made ahead."""
+        with self._lock:
+            self._owner = uid
+            dropped = [path for owner, paths in self._made.items() if owner != uid for path in paths]
+            self._made = {owner: paths for owner, paths in self._made.items() if owner == uid}
+        for path in dropped:
+            _remove(path)
+
+    def close(self) -> None:
+        """Remove those that wait; none are made ahead from now on."""
+        with self._lock:
+            self._closed = True
+            dropped = [path for paths in self._made.values() for path in paths]
+            self._made = {}
+        for path in dropped:
+            _remove(path)
+
+
+def make(path: str, uid: int) -> None:
+    """A folder that is open to its owner alone: user ``uid``, or this process's where it is -1.  Raises ``OSError``."""
+    os.mkdir(path, 0o700)
+    if uid >= 0:
+        os.chown(path, uid, uid)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):  # left to a sweep
+        remove_tree(path)

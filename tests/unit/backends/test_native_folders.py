@@ -1,0 +1,89 @@
+"""Folders of confined guests: made ahead, used once, gone with their maker."""
+
+from __future__ import annotations
+
+import os
+import stat
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from fastness.backends.native_folders import Folders, make
+
+
+@pytest.fixture
+def boxes(tmp_path: Path) -> Path:
+    """A folder below one of an owner, as anything that is removed has to be."""
+    made = tmp_path / "0123456789abcdef"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def folders(boxes: Path) -> Folders:
+    """Folders of this process's own user."""
+    names = count()
+    return Folders(str(boxes), lambda: f"f{next(names)}")
+
+
+def test_what_is_taken_is_whole_and_private(folders: Folders) -> None:
+    """A folder has its two folders, and none of the three is open to anybody else."""
+    for ahead in (False, True):
+        if ahead:
+            folders.add(-1)
+        path = folders.take(-1)
+        assert sorted(os.listdir(path)) == ["tmp", "work"]
+        for one in (path, f"{path}/work", f"{path}/tmp"):  # folders of the test
+            assert stat.S_IMODE(os.stat(one).st_mode) == 0o700
+            assert os.stat(one).st_uid == os.getuid()
+
+
+def test_each_is_had_once(folders: Folders) -> None:
+    """Neither those that were made ahead nor the others are given to two."""
+    folders.add(-1)
+    folders.add(-1)
+    taken = [folders.take(-1) for _ in range(4)]
+    assert len(set(taken)) == 4
+    assert not folders.names()
+
+
+def test_those_of_another_user_are_not_had(folders: Folders, boxes: Path) -> None:
+    """A folder that waits for one user is no other user's, and goes when that user's zygote does."""
+    folders.add(-1)
+    (waits,) = folders.names()
+    if os.getuid() == 0:
+        other = folders.take(12345)
+        assert os.path.basename(other) != waits
+        assert os.stat(other).st_uid == 12345
+    folders.keep_only(12345)
+    assert not folders.names()
+    assert not (boxes / waits).exists()
+    folders.add(-1)
+    assert not folders.names()
+
+
+def test_no_more_wait_than_are_used(folders: Folders, boxes: Path) -> None:
+    """However often one is added, no more wait than a batch of burials."""
+    for _ in range(100):
+        folders.add(-1)
+    assert len(os.listdir(boxes)) == len(folders.names()) <= 32
+
+
+def test_closing_removes_them(folders: Folders, boxes: Path) -> None:
+    """Those that wait go, and none come after."""
+    folders.add(-1)
+    kept = folders.take(-1)
+    folders.add(-1)
+    folders.close()
+    folders.add(-1)
+    assert os.listdir(boxes) == [os.path.basename(kept)]
+
+
+def test_a_place_where_none_can_be_made(tmp_path: Path) -> None:
+    """What cannot be made is told, and nothing of it is left."""
+    with pytest.raises(OSError, match="missing"):
+        Folders(str(tmp_path / "missing"), lambda: "x").take(-1)
+    make(str(tmp_path / "x"), -1)
+    with pytest.raises(FileExistsError):
+        Folders(str(tmp_path), lambda: "x").take(-1)
