@@ -70,7 +70,7 @@ class Counts:
     def spent(self, cost: int) -> None:
         """Something cost so much that no call waits for."""
         if self._meter is not None:
-            self._meter.cost += cost
+            self._meter.spend(cost)
 
     def _kind(self, capability: str) -> str:
         # What is not in the policy is a word of the guest's.

@@ -123,6 +123,11 @@ class Meter:
                 # It came to rest after its run was over.
                 self._settle()
 
+    def spend(self, cost: int) -> None:
+        """Something cost so much that belongs to no call."""
+        with self._lock:
+            self.cost += cost
+
     def refused(self, kind: str) -> None:
         """A call was not let through, because of a quota."""
         with self._lock:

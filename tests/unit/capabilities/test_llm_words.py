@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import house
@@ -31,7 +31,7 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(max_examples=house.examples(300), deadline=None)
+@settings(max_examples=house.examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operation=st.sampled_from(SPEC.operations), given_=st.dictionaries(NAMES, PLAIN, max_size=6))
 def test_any_arguments(operation: Any, given_: dict[str, Any]) -> None:
     """They are of the operation's type, with a tier that there is and bounded numbers, or they are refused."""
