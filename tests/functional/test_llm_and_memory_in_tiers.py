@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,6 +230,27 @@ def test_notes_of_others(world: World) -> None:
     )
     assert value == [{"notes": [], "more": False}, None, [], False, "none", "none", "none"]
     assert [note["text"] for note in world.memory.export("bob")] == ["secret of bob"]
+
+
+def test_what_the_pages_say(world: World) -> None:
+    """The programs of the pages on models and memory do what stands beside them."""
+    if world.runtime != "python":
+        pytest.skip("they are in Python")
+    docs = Path(__file__).parents[2] / "docs"
+    blocks = [
+        re.findall(r"```python\n(def .*?)```", (docs / page).read_text(), re.DOTALL) for page in ("llm.md", "memory.md")
+    ]
+    (summary, tell), (remember,) = blocks
+    every = LlmScope(tiers=("cheap", "standard"), budget=5.0)
+    assert world.value(summary + "summary(ctx, 'much text')", "", every) == "echo: much text"
+    assert world.server.asked[-1]["messages"][0] == {"role": "system", "content": "Say it in one sentence."}
+    assert world.value(tell + "tell(ctx, 'a tale')", "", every) == "echo: a tale"
+    assert (
+        world.value(summary + "summary(ctx, 'x')", "", LlmScope(tiers=("strong",), budget=5.0))
+        == "could not: not_granted"
+    )
+    world.value(remember + "remember(ctx, 'tea is in the tin')", "")
+    assert world.value(remember + "remember(ctx, 'more tea')", "") == ["more tea", "tea is in the tin"]
 
 
 def test_a_quota_of_calls(world: World) -> None:
