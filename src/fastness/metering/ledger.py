@@ -133,13 +133,17 @@ class Ledger:
         more: Iterable[Quota] = (),
         share: int = 1,
         sync: bool = False,
+        settles: Iterable[Held] = (),
+        used: Mapping[str, Tally] | None = None,
     ) -> Held:
         """
         Hold as much of ``wanted`` as quotas leave, and no less than ``least``, where quotas bound it at all.
 
         ``more`` are quotas beside the operator's.  With a ``share`` of n, no more than the n-th part of what is left is
-        taken, or ``least``, so that others find something too.  With ``sync`` it is on disk on return.  Raises
-        QuotaExceeded, in words fit for a guest, where there is less.
+        taken, or ``least``, so that others find something too.  With ``sync`` it is on disk on return.
+
+        What it ``settles`` is given back before, with what was ``used``, in the same transaction: nobody takes what
+        lies between.  Raises QuotaExceeded, in words fit for a guest, where there is less; then nothing was settled.
         """
         day = today(self._clock())
         amounts = {name: getattr(wanted, name) for name in MEASURES}
@@ -147,6 +151,7 @@ class Ledger:
         try:
             self._database.renewed()
             with self._database.writing(sync=sync) as connection:
+                _settled(connection, tuple(settles), used or {}, plugin, owner, day)
                 for rule in rules:
                     for name in MEASURES:
                         most = getattr(rule, name)
@@ -175,14 +180,7 @@ class Ledger:
         try:
             self._database.renewed()
             with self._database.writing() as connection:
-                gone = 0
-                for one in held:
-                    gone += connection.execute("DELETE FROM held WHERE id = ?", (one.id,)).rowcount
-                if held and not gone:
-                    return
-                for kind, tally in used.items():
-                    counts = tuple(min(max(getattr(tally, name), 0), _MOST) for name in _COLUMNS)
-                    connection.execute(_ADD, (owner, plugin, day, kind, *counts))
+                _settled(connection, held, used, plugin, owner, day)
         except (sqlite3.Error, OSError) as error:
             raise failed("writing down what was used", self.path, error) from error
 
@@ -230,6 +228,24 @@ class Ledger:
     def close(self) -> None:
         """Close the database; the next use opens it again."""
         self._database.close()
+
+
+def _settled(
+    connection: sqlite3.Connection,
+    held: tuple[Held, ...],
+    used: Mapping[str, Tally],
+    plugin: str,
+    owner: str,
+    day: int,
+) -> None:
+    gone = 0
+    for one in held:
+        gone += connection.execute("DELETE FROM held WHERE id = ?", (one.id,)).rowcount
+    if held and not gone:
+        return
+    for kind, tally in used.items():
+        counts = tuple(min(max(getattr(tally, name), 0), _MOST) for name in _COLUMNS)
+        connection.execute(_ADD, (owner, plugin, day, kind, *counts))
 
 
 def _sum(connection: sqlite3.Connection, rule: Quota, measure: str, plugin: str, owner: str, day: int) -> int:

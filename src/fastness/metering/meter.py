@@ -35,6 +35,7 @@ class Meter:
         self._whose = plugin, owner
         self._bounded = ledger.bounds(plugin, owner)
         self._lock = threading.Lock()
+        self._asking = threading.Lock()
         self._used: dict[str, Tally] = {}
         self._held: list[Held] = []
         #: Calls and bytes that are held and not used yet; no number where nothing bounds them.
@@ -61,9 +62,16 @@ class Meter:
         return cpu_s
 
     def take(self) -> bool:
-        """A call, of those that are held; False where none is left, and :meth:`admit` is to be asked."""
-        with self._lock:
+        """
+        A call, of those that are held; False where none is left, or that would have to wait for others, and
+        :meth:`admit` is to be asked.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             return self._take()
+        finally:
+            self._lock.release()
 
     def _take(self) -> bool:
         if self._counts:
@@ -81,18 +89,37 @@ class Meter:
 
     def admit(self) -> None:
         """A call, for which more is taken where that must be.  Raises QuotaExceeded, BackendError."""
-        with self._lock:
-            if self._take():
-                return
-            # What was used up to now is counted first.  Calls that are not over are held anew.
-            self._write()
-            flying = self._flying
+        # One at a time asks the ledger, and those whose calls are over do not wait for that.
+        with self._asking:
+            with self._lock:
+                if self._take():
+                    return
+                used, held, flying, before = self._used, self._held, self._flying, self._bytes
+                self._used, self._held = {}, []
             wanted = Amounts(calls=_CALLS + flying, bytes=_BYTES)
+            # Calls that are not over are held anew.
             least = Amounts(calls=1 + flying, bytes=1)
-            held = self._ledger.take(*self._whose, "", wanted, least, share=_SHARE)
-            self._held.append(held)
-            self._calls, self._bytes = held.amounts.calls - 1 - flying, held.amounts.bytes
-            self._flying += 1
+            try:
+                more = self._ledger.take(*self._whose, "", wanted, least, share=_SHARE, settles=held, used=used)
+            except BaseException:
+                with self._lock:
+                    self._put_back(used, held)
+                raise
+            with self._lock:
+                self._held.append(more)
+                self._calls = more.amounts.calls - 1 - flying
+                self._bytes += more.amounts.bytes - before
+                self._flying += 1
+                if self._ended:
+                    # Nobody asks once more: what is held now is given back.
+                    self._settle()
+
+    def _put_back(self, used: dict[str, Tally], held: list[Held]) -> None:
+        self._held[:0] = held
+        for kind, tally in used.items():
+            found = self._used.setdefault(kind, Tally())
+            for name in Tally.__struct_fields__:
+                setattr(found, name, getattr(found, name) + getattr(tally, name))
 
     def over(
         self,

@@ -300,3 +300,21 @@ def test_a_ledger_that_cannot_be_used(path: str) -> None:
     for work in (lambda: take(ledger, 1), ledger.used, lambda: ledger.left("p", "o")):
         with pytest.raises(BackendError):
             work()
+
+
+def test_settled_and_taken_at_once(path: str) -> None:
+    """What is given back for more is not there for others in between; where there is no more, it stays held."""
+    ledger = Ledger(path, [Quota(calls=10)])
+    first = take(ledger, 10)
+    second = ledger.take(
+        "p", "o", "kind", Amounts(calls=6), Amounts(calls=6), settles=[first], used={"kind": Tally(calls=4)}
+    )
+    assert (second.amounts.calls, calls(ledger)) == (6, 10)
+    with pytest.raises(QuotaExceeded):
+        ledger.take(
+            "p", "o", "kind", Amounts(calls=7), Amounts(calls=7), settles=[second], used={"kind": Tally(calls=6)}
+        )
+    assert calls(ledger) == 10
+    assert [row.held.calls for row in ledger.used() if row.held is not None] == [6]
+    settle(ledger, second, 0)
+    assert calls(ledger) == 4

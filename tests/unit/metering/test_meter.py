@@ -137,6 +137,46 @@ def test_threads_of_one_run(path: str) -> None:
     assert totals(ledger)["calls"] == 300
 
 
+def test_nobody_waits_for_the_ledger_without_need(path: str) -> None:
+    """While one call asks for more, others are told to ask too, and calls that are over are counted."""
+    ledger = Ledger(path, [Quota(calls=1000)])
+    meter = Meter(ledger, "p", "o")
+    meter.admit()
+    inside, go_on = threading.Event(), threading.Event()
+    take = ledger.take
+
+    def slow(*given: Any, **named: Any) -> Any:
+        inside.set()
+        assert go_on.wait(10)
+        return take(*given, **named)
+
+    ledger.take = slow  # type: ignore[method-assign]  # a ledger that is in use
+    while meter.take():
+        meter.over("fs")
+    asking = threading.Thread(target=meter.admit)
+    asking.start()
+    assert inside.wait(10)
+    assert not meter.take()
+    meter.over("fs", bytes_in=7)
+    go_on.set()
+    asking.join(10)
+    meter.over("fs")
+    meter.end(0.0)
+    found = totals(ledger)
+    assert (found["bytes_in"], found["held"]) == (7, 0)
+    assert found["calls"] == 2 + 124
+
+
+def test_a_call_that_is_admitted_when_its_run_is_over(path: str) -> None:
+    """It leaves nothing held, and is counted."""
+    ledger = Ledger(path, [Quota(calls=1000)])
+    meter = Meter(ledger, "p", "o")
+    meter.end(0.0)
+    meter.admit()
+    meter.over("fs")
+    assert (totals(ledger)["held"], totals(ledger)["calls"]) == (0, 1)
+
+
 def test_bytes(path: str) -> None:
     """Past the quota no call begins; what calls under way bring is counted."""
     ledger = Ledger(path, [Quota(bytes=1000)])
