@@ -4,6 +4,7 @@ Rules of the whole suite: nothing may be left behind, and in continuous integrat
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import house
+import joined
 
 # A shell starts background jobs with interrupts ignored, and children inherit that; tests that interrupt need them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# Whatever engine this machine has is nobody's business here; tests of engines start their own.
+os.environ["FASTNESS_ENGINE"] = "unix:///nonexistent/engine"
 
 pytest_plugins = ["pytester"]
 
@@ -45,6 +50,16 @@ def open_folder(tmp_path: Path) -> Path:
             folder.chmod(0o755)
     tmp_path.chmod(0o777)
     return tmp_path
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Two runs may be made one."""
+    joined.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make this one of them where that was asked for."""
+    joined.configure(config)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -67,7 +67,7 @@ class AsyncSandbox:
         self._waiting = _waiting or LoopWaiting()
         self._runner = Runner(_make or self._backend, self._waiting)
         # Mistakes in the defaults are told here, where they were written.
-        what = ("entry", "module", "command", "runtime", "work", "include")
+        what = ("entry", "module", "command", "runtime", "work", "include", "bind")
         plain = {name: value for name, value in self._defaults.items() if name not in what}
         base = requests.make("", {}, plain)
         self._base = msgspec.structs.replace(base, tier=self._tier) if plain == self._defaults else None
@@ -88,9 +88,9 @@ class AsyncSandbox:
 
         Options: ``entry`` (a file instead of code), ``module`` (bytes of a WASI module), ``command``; ``runtime``,
         ``tier``, ``timeout`` (seconds), ``memory`` (bytes or "256M"), ``limits``, ``files`` ({destination: bytes, str
-        or Path}), ``stdin``, ``args``, ``env``, ``preload``, ``preopens``, ``seed``, ``time``, ``deadline``,
-        ``tenant``, ``fresh``, ``filename``, ``on_event(name, data)``, ``functions`` ({name: callable}) for the code to
-        call.
+        or Path}), ``stdin``, ``args``, ``env``, ``preload``, ``preopens``, ``image``, ``bind`` (a folder that is /work
+        itself, in the tier container), ``seed``, ``time``, ``deadline``, ``tenant``, ``fresh``, ``filename``,
+        ``on_event(name, data)``, ``functions`` ({name: callable}) for the code to call.
 
         Raises ConfigurationError, StagingError, TierUnavailable, BackendError.  What the guest did never raises; see
         ``RunResult.raise_for_outcome``.

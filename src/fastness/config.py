@@ -21,6 +21,9 @@ The operator's file, ``config/config.toml``: the tier where nobody names one, an
     [net]
     secrets = "/etc/fastness/secrets.toml"
 
+    [process]
+    tier = "container"
+
     [[quota]]
     owner = "*"
     per = "day"
@@ -45,19 +48,19 @@ from fastness.capability import Scope, Spec
 from fastness.errors import ConfigurationError, meant
 from fastness.grant import Ceiling
 from fastness.limits import RANGES, SIZES, Limits, parse_size
-from fastness.metering.quotas import WRITTEN, Quota, quota_of
 from fastness.tier import Tier
 from fastness.wildcard import pattern_problem
 
 if TYPE_CHECKING:
     from fastness.capabilities._llm_settings import Settings
+    from fastness.metering.quotas import Quota
 
 __all__ = ["NAME", "Config", "load"]
 
 NAME = "config.toml"
 _LONGEST = 1 << 20
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TABLES = {"ceiling": dict, "fs": dict, "llm": dict, "net": dict, "quota": list, "tier": str}
+_TABLES = {"ceiling": dict, "fs": dict, "llm": dict, "net": dict, "process": dict, "quota": list, "tier": str}
 _CEILING = ("tiers", "kinds", "scopes", "limits", "provides", "lookups", "declares")
 _PATTERNS = ("provides", "lookups", "declares")
 
@@ -76,7 +79,8 @@ class Config:
 
     ``tier`` is a tier's name, ``auto``, or empty.  ``fs_root`` is the folder of ``fs``, or None for one of each plugin
     and owner.  ``secrets`` is the file of credentials for ``net``, ``trust`` one of certificates in PEM, ``reach`` what
-    it may reach though it is not public.
+    it may reach though it is not public.  ``process_tier`` is where every program of ``process`` runs, whichever tier
+    was granted; empty for that one.
 
     ``llm`` says which models are asked and what they cost, or is None.  ``quotas`` are what plugins may use up for
     owners.
@@ -92,6 +96,8 @@ class Config:
         files, net = plain.get("fs", {}), plain.get("net", {})
         self._known("fs", files, ("root",))
         self._known("net", net, ("secrets", "trust", "allow"))
+        self._known("process", plain.get("process", {}), ("tier",))
+        self.process_tier = self._process_tier(plain.get("process", {}).get("tier", ""))
         self.fs_root = self._file("fs.root", files.get("root"))
         self.secrets = self._file("net.secrets", net.get("secrets"))
         self.trust = self._file("net.trust", net.get("trust"))
@@ -136,6 +142,12 @@ class Config:
         except ConfigurationError as error:
             raise self._wrong("tier", named, error.allowed) from None
 
+    def _process_tier(self, named: Any) -> str:
+        # The one that promises all that every tier of programs does: with another some would get less than was granted.
+        if named not in ("", Tier.CONTAINER.value):
+            raise self._wrong("process.tier", named, f"{Tier.CONTAINER.value}, or nothing")
+        return str(named)
+
     def _file(self, field: str, value: Any) -> str | None:
         if value is None:
             return None
@@ -174,6 +186,10 @@ class Config:
             raise self._wrong(error.field, error.value, error.allowed) from None
 
     def _quotas(self, plain: Any) -> Iterable[Quota]:
+        if not plain:
+            return
+        from fastness.metering.quotas import WRITTEN, quota_of
+
         for index, item in enumerate(plain):
             field = f"quota[{index}]"
             self._typed(field, item, dict)

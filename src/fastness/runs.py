@@ -183,7 +183,8 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     ``files`` maps a path relative to the work folder to ``bytes``, ``str`` (content) or ``pathlib.Path`` (a host
     file).  ``work`` is the absolute path of a project that a command gets a copy of; ``include`` names what of it
-    looks like a secret and is wanted all the same.
+    looks like a secret and is wanted all the same.  ``bind`` is the absolute path of a folder that is the work folder
+    itself, where the tier is made of containers.
     ``time`` is seconds since 1970 at which the guest's clock stands still.  ``deadline`` is seconds that also cover
     waiting for a free guest.  ``on_event(name, data)`` is called with output as it comes.  ``plugin`` runs a plugin's
     method; the value is what it returns.  ``functions`` are the host's, where a plain run's guest may call any, as a
@@ -203,6 +204,7 @@ class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     files: dict[str, Any] = {}
     work: str | None = None
     include: tuple[str, ...] = ()
+    bind: str | None = None
     preload: tuple[str, ...] | None = None
     packages: tuple[str, ...] | None = None
     preopens: tuple[str, ...] | None = None

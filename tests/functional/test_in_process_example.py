@@ -18,7 +18,8 @@ def test_plugins_of_every_kind_in_one_host(tmp_path: Path) -> None:
     house.require("javascript guest")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "in_process" / "run.py")],
-        env={**os.environ, "FASTNESS_HOME": os.environ.get("FASTNESS_HOME", str(tmp_path))},
+        # What is compiled stays where it is: this would be told to wait for it.
+        env={**os.environ, "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")},
         capture_output=True,
         text=True,
         timeout=300,

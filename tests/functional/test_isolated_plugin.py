@@ -904,7 +904,7 @@ def test_files_that_are_no_plugins(load: Load, tmp_path: Path) -> None:
 
 def test_a_tier_that_does_not_hold_is_no_other_tier(load: Load) -> None:
     with pytest.raises((TierUnavailable, ConfigurationError)):
-        load("x = 1", tier="container")
+        load("x = 1", tier="vm")
     with pytest.raises(ConfigurationError, match="runtime"):
         source = 'export const manifest = {id: "guest", version: "1.0.0"};'
         house.require("javascript guest")

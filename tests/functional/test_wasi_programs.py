@@ -254,7 +254,7 @@ def _compilers() -> list[int]:
 def test_a_deadline_covers_compiling(wasi: fastness.Sandbox) -> None:
     """A run's deadline ends its compilation too; whichever way, it is over soon and the compiler is gone."""
     body = "(local.set $x (i32.mul (i32.add (local.get $x) (i32.const 5)) (local.get $x)))" * 30_000
-    bomb = assemble(f"(module {f'(func (local $x i32) {body})' * 60})")
+    bomb = assemble(f"(module {f'(func (local $x i32) {body})' * 20})")
 
     async def main() -> fastness.RunResult:
         async with fastness.AsyncSandbox(tier="wasm", engines=1) as box:

@@ -17,12 +17,13 @@ from fastness.attack.model import Expect, Layer, Verdict
 
 pytestmark = pytest.mark.attack
 
-#: Runs attacks and prints what came of each; ``wanted`` names them, the tier, and the Landlock ABI to pretend.
+#: Runs attacks and prints what came of each; ``wanted`` names them, the tier, the Landlock ABI to pretend, and whether
+#: their controls are run.
 ATTACKING = """
-import json, sys
+import dataclasses, json, sys
 import fastness
 from fastness.attack import registry, runner
-from fastness.attack.model import Expect, Layer
+from fastness.attack.model import Effect, Expect, Layer
 from fastness.backends import native_launch
 
 wanted = json.loads(sys.argv[1])
@@ -36,6 +37,8 @@ told = {}
 with fastness.Sandbox(tier=wanted["tier"]) as box:
     told["layers"] = box.run("pass").layers
     for attack in registry.select(tuple(wanted.get("only", ()))):
+        if not wanted.get("control", True):
+            attack = dataclasses.replace(attack, control=lambda arena: Effect(True, "tried elsewhere"))
         if wanted.get("disk"):
             outcome = runner.judge(attack, Expect(Layer.LIMIT, outcomes=("disk",)), wanted["tier"], box)
             told[attack.id] = [outcome.verdict.value, outcome.detail]
@@ -73,9 +76,13 @@ def test_as_an_ordinary_user(tier: str, callers: native_hosts.Callers) -> None:
 @pytest.mark.parametrize(("tier", "abi"), [("confined", 2), ("confined", 5), ("isolated", 2)])
 @pytest.mark.parametrize("name", native_hosts.CALLERS)
 def test_behind_an_older_landlock(name: str, tier: str, abi: int, callers: native_hosts.Callers) -> None:
-    """Without scopes, and without rules for truncation and ports, the other walls hold alone."""
+    """
+    Without scopes, and without rules for truncation and ports, the other walls hold alone.
+
+    A control has no walls, so it is the same as where the attacks are tried with all of them.
+    """
     house.require(f"{tier} tier")
-    wanted = {"tier": tier, "abi": abi, "only": BEHIND_LANDLOCK}
+    wanted = {"tier": tier, "abi": abi, "only": BEHIND_LANDLOCK, "control": False}
     told = native_hosts.find(callers, name).run(ATTACKING, wanted, timeout=200)
     assert f"abi {abi}" in told["layers"]["FS_CONFINED"]
     assert judged(told) == {}

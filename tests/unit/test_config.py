@@ -61,6 +61,8 @@ def test_all_of_it(write: Write) -> None:
         root = "/srv/files/"
         [net]
         secrets = "/etc/secrets.toml"
+        [process]
+        tier = "container"
         [[net.allow]]
         host = "db.internal"
         address = "10.0.0.5"
@@ -68,6 +70,7 @@ def test_all_of_it(write: Write) -> None:
         """
     )
     assert (found.tier, found.fs_root, found.secrets) == ("isolated", "/srv/files", "/etc/secrets.toml")
+    assert found.process_tier == "container"
     assert [(one.host, one.address, one.port) for one in found.reach] == [("db.internal", "10.0.0.5", 8080)]
     ceiling = found.ceiling(specs())
     assert ceiling is not None
@@ -93,6 +96,11 @@ _ALLOW = "[[net.allow]]\nhost = '{}'\naddress = '{}'\nport = {}"
         ("teir = 'wasm'", r"teir in .*config\.toml.*Did you mean 'tier'"),
         ("tier = 'isolatd'", "Did you mean 'isolated'"),
         ("tier = 'local'", "tier in "),
+        ("process = 3", "process in .*a table"),
+        ("[process]\ntire = 'container'", r"process\.tire in .*no such setting.*Did you mean 'tier'"),
+        ("[process]\ntier = 'isolated'", r"process\.tier in .*container"),
+        ("[process]\ntier = 'worker'", r"process\.tier in .*container"),
+        ("[process]\ntier = ['container']", r"process\.tier in .*container"),
         ("tier = 3", "tier in .*a text"),
         ("ceiling = 3", "ceiling in .*a table"),
         ("[ceiling]\nkind = ['fs']", r"ceiling\.kind in .*no such setting.*Did you mean 'kinds'"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The variable of this process that holds a secret while an attempt runs.
 VARIABLE = "FASTNESS_ATTACK_SECRET"
-_NATIVE = ("confined", "isolated")
+_NATIVE = ("confined", "isolated", "container")
 #: Guests have a /tmp of their own, where a missing file is no refusal; this one they never have.
 _PLACE = "/var/tmp"  # noqa: S108  # a folder of our own is made in it, by mkdtemp
 

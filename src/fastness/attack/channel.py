@@ -180,7 +180,7 @@ def believed(arena: Arena, harm: Harm, *codes: str) -> Effect:
 
 def tiers(*outcomes: str) -> dict[str, Expect]:
     """What is expected of the tiers whose guests have such a channel: the reader of frames ends the run so."""
-    return {tier: Expect(Layer.HOST, outcomes=outcomes) for tier in ("confined", "isolated")}
+    return {tier: Expect(Layer.HOST, outcomes=outcomes) for tier in ("confined", "container", "isolated")}
 
 
 def _peak_from_now() -> int:

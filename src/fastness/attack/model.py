@@ -37,6 +37,8 @@ class Layer(enum.Enum):
     HOST = "host"
     #: A system call that the filter refused and that was recorded: a row of ``denials`` of the layer ``seccomp``.
     SECCOMP = "seccomp"
+    #: A filter of system calls that refuses and records nothing.
+    FILTER = "filter"
     #: The filter ended the process, for a call that no honest program makes.
     KILLED = "killed"
     #: The kernel's rules for files (Landlock), which refuse and record nothing.

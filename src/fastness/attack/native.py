@@ -88,13 +88,13 @@ def tried(
     """
     Whether the program prints ``word``, which it prints only once it has done ``what``.
 
-    ``programs`` tries it in a program of the tier ``isolated`` too; ``anew`` has it born from a zygote that was started
-    after the arena was laid out.
+    ``programs`` tries it in a program too, in tiers that have these; ``anew`` has it born from a zygote that was
+    started after the arena was laid out.
     """
     if anew:
         options["tenant"] = f"attack-{arena.folder.name}"
     effect = arena.said(arena.run(text, **options), word, what)
-    if effect.happened or not programs or arena.tier != "isolated" or not arena.has_programs():
+    if effect.happened or not programs or arena.tier not in ("isolated", "container") or not arena.has_programs():
         return effect
     other = arena.said(arena.program(text, **options), word, what)
     if other.happened:

@@ -69,7 +69,8 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "`host` is a check on the way out;",
         "`seccomp` names the system call that was refused and recorded;",
         "`killed` that the filter ended the process;",
-        "`landlock`, `namespace`, `cgroup`, `rlimit` and `privilege` name walls of the kernel's that keep no record.",
+        "`filter` is a filter of system calls that keeps no record;",
+        "`landlock`, `namespace`, `cgroup`, `rlimit` and `privilege` name walls of the kernel's that keep none either.",
         "",
     ]
     for tier in dict.fromkeys(outcome.tier for outcome in outcomes):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _MECHANISMS: dict[Layer, tuple[str, ...]] = {
     Layer.LANDLOCK: ("landlock",),
     Layer.NAMESPACE: ("mountns", "pidns", "netns"),
+    Layer.FILTER: ("seccomp",),
     Layer.CGROUP: ("cgroup",),
     Layer.RLIMIT: ("rlimit",),
     Layer.PRIVILEGE: ("capset", "prctl"),

@@ -36,6 +36,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """
     What came of a run, as a backend tells it; the runner makes a ``RunResult`` of it.
 
+    ``lacks``: guarantees of the tier that this run was asked to go without.
     ``collected``: of a run on a project, the ``runner.collect.Collected`` that the result can be applied from.
     """
 
@@ -50,6 +51,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     denials: tuple[Denial, ...] = ()
     usage: Usage = Usage()
     layers: dict[str, str] = {}
+    lacks: tuple[str, ...] = ()
     state: str = "none"
     collected: Any = None
 

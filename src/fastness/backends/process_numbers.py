@@ -4,6 +4,7 @@ What is known of a process by its descriptor or its number: who it is, whose chi
 
 from __future__ import annotations
 
+import os
 import resource
 import select
 
@@ -13,8 +14,12 @@ from fastness._linux.procs import parent_of, process_and_parent
 def memory_of(pid: int) -> tuple[int, int, int]:
     """Bytes of address space, of resident memory and of data of a process now; zeros where it is gone."""
     try:
-        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
-            fields = file.read(256).split()
+        # A number, and not an object that warns where an interrupt comes before it can be held.
+        fd = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fields = os.read(fd, 256).split()
+        finally:
+            os.close(fd)
     except OSError:
         return 0, 0, 0
     page = resource.getpagesize()

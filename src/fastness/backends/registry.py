@@ -18,7 +18,7 @@ RUNTIME_WORDS = {"wasm": "wasm", "native": "isolated", "docker": "container", "a
 #: The order in which ``auto`` looks.
 AUTO = (Tier.WASM, Tier.ISOLATED, Tier.CONTAINER)
 #: Tiers that this version has a backend for.
-SERVED = frozenset({Tier.WASM, Tier.WORKER, Tier.CONFINED, Tier.ISOLATED})
+SERVED = frozenset({Tier.WASM, Tier.WORKER, Tier.CONFINED, Tier.ISOLATED, Tier.CONTAINER})
 
 
 def resolve(argument: str | None, variables: dict[str, str]) -> str:
@@ -86,6 +86,10 @@ def make(tier: Tier, **options: Any) -> Backend:
         return NativeBackend(
             tier, waiting=options.get("waiting"), guests=options.get("engines"), pool=options.get("pool")
         )
+    if tier is Tier.CONTAINER:
+        from fastness.backends.container import ContainerBackend
+
+        return ContainerBackend(waiting=options.get("waiting"), guests=options.get("engines"), pool=options.get("pool"))
     from fastness.backends.wasm import WasmBackend
 
     return WasmBackend(engines=options.get("engines"), waiting=options.get("waiting"))

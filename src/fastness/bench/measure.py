@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fastness.bench import broker, kernels, native, native_scale
+from fastness.bench import broker, container, kernels, native, native_scale
 from fastness.bench.ordinary import both
 from fastness.bench.rate import rate
 from fastness.bench.rows import Row, geometric_mean, interleaved, median, percentile, times
@@ -228,6 +228,7 @@ PARTS = {
     "many": both(native_scale.many),
     "growth": both(native_scale.thousand),
     "commands": both(native_scale.commands),
+    "container": container.container,
     "broker": broker.broker,
     "plugins": broker.plugins,
 }

@@ -140,7 +140,8 @@ SPEC = Spec(
     exceeds=_exceeds,
     risk=_risk,
     enforced=(
-        "Each program runs in a fresh box of the granted tier, and nowhere else: without that tier there is none.",
+        "Each program runs in a fresh box of the granted tier, or of `container` where the operator says so for all.",
+        "Without that tier there is none: a program runs nowhere else.",
         "The plugin's own guest can start no process.",
         "The box has the call's files and no others, no network, and limits of time, memory, processes and output.",
         "Programs are counted for each run of the plugin; the count does not start again with another call.",

@@ -15,6 +15,9 @@ _GUESTS = ("python", "javascript")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+bind_option = click.option(
+    "--bind", metavar="DIR", help="In the tier container: DIR itself as /work, without a quota and changed at once."
+)
 
 
 class _Commands(click.Group):
@@ -59,6 +62,7 @@ def cli() -> None:
 @click.option("--seed", type=int, metavar="N", help="Fix randomness and the hash seed.")
 @click.option("--time", "clock", metavar="T", help="Fix the clock: seconds since 1970, or an ISO 8601 time.")
 @click.option("--image", metavar="I", help="Image to run in, for tiers that have images.")
+@bind_option
 @click.option("--raw", is_flag=True, help="Pass the guest's output on unchanged, control characters and all.")
 @json_option
 def run(**options: Any) -> int:
@@ -93,6 +97,7 @@ def run(**options: Any) -> int:
 @click.option("--env", multiple=True, metavar="K=V", help="A variable for the command.  May be repeated.")
 @click.option("--stdin", metavar="FILE", help="Its standard input; - for that of this command.  [default: empty]")
 @click.option("--image", metavar="I", help="Image to run in, for tiers that have images.")
+@bind_option
 @click.option("--raw", is_flag=True, help="Pass the output on unchanged, control characters and all.")
 @json_option
 def execute(**options: Any) -> int:
@@ -195,6 +200,41 @@ def guest_prune(everything: bool) -> int:
     from fastness.cli import guest as bodies
 
     return bodies.prune(everything=everything)
+
+
+@cli.group(context_settings=_CONTEXT)
+def image() -> None:
+    """Make and list images of the tier container; no registry is ever asked."""
+
+
+@image.command("build", context_settings=_CONTEXT)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(("host", "debian")),
+    default="host",
+    help="This very interpreter, or Debian's packages of Python.  [default: host]",
+)
+@click.option("--with", "packages", metavar="P,P", help="Packages to put in, such as numpy,pandas.")
+@click.option("--name", metavar="NAME:TAG", help="[default: the image of runs that name none]")
+def image_build(**options: Any) -> int:
+    """
+    Make an image and hand it to the engine; prints its id.
+
+    The same files make the same image, byte for byte, on either engine.
+    """
+    from fastness.cli import image as bodies
+
+    return bodies.build(**options)
+
+
+@image.command("list", context_settings=_CONTEXT)
+@json_option
+def image_list(as_json: bool) -> int:
+    """Show the images that were made here."""
+    from fastness.cli import image as bodies
+
+    return bodies.list_images(as_json=as_json)
 
 
 @cli.command(context_settings=_CONTEXT)

@@ -177,6 +177,20 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
     return exits.OK if good else exits.UNAVAILABLE
 
 
+def _sweep_containers() -> list[str]:
+    """Remove containers of dead processes, where there is an engine."""
+    from fastness._container import containers
+    from fastness._container.faults import EngineFault
+    from fastness._container.probe import reach
+
+    try:
+        gone = containers.sweep(reach(os.environ))
+    except EngineFault as fault:
+        # Without an engine there are none; with one that does not answer nobody knows.
+        return [] if fault.kind == "absent" else [f"NOT containers: {visible(fault.cause)}"]
+    return [f"{len(gone)} container{'s' if len(gone) > 1 else ''} of processes that had ended"] if gone else []
+
+
 def _sweep() -> list[str]:
     """
     Remove what killed processes of ours left: in the cache, in the runtime folder with their guests' control groups,
@@ -193,6 +207,7 @@ def _sweep() -> list[str]:
     for what, found in (("control groups", runtime.sweep_groups()), ("folders", runtime.sweep())):
         if found:
             done.append(f"{what} of {len(found)} process{'es' if len(found) > 1 else ''} that had ended")
+    done.extend(_sweep_containers())
     for folder, plan in journal.unfinished():
         try:
             kept = journal.recover(folder)

@@ -37,13 +37,15 @@ def execute(
     **options: Any,
 ) -> int:
     """Run one command.  Returns the exit code; raises ``FastnessError``."""
+    if work is not None and options["bind"] is not None:
+        raise click.UsageError("--bind is the folder itself, and --work a copy of one: give one of the two")
     if work is None:
         for name, given in (("--apply", do_apply), ("--include", include), ("--allow-apply", allow)):
             if given:
                 raise click.UsageError(f"{name} needs --work DIR")
     elif allow and not do_apply:
         raise click.UsageError("--allow-apply needs --apply")
-    request: dict[str, Any] = {name: options[name] for name in ("timeout", "memory", "image")}
+    request: dict[str, Any] = {name: options[name] for name in ("timeout", "memory", "image", "bind")}
     request |= {"command": command, "work": work, "include": include or None, "env": variables(options["env"])}
     if request["memory"] is not None:
         request["memory"] = size_of("memory", request["memory"], "--memory")

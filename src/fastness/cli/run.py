@@ -48,7 +48,7 @@ def run(
     if stdin == "-" and code is None and arguments[:1] == ("-",):
         raise ConfigurationError("--stdin", "-", "a file: standard input is the program here")
     request = _program(code, arguments, options["runtime"])
-    request |= {name: options[name] for name in ("timeout", "memory", "seed", "image")}
+    request |= {name: options[name] for name in ("timeout", "memory", "seed", "image", "bind")}
     if request["memory"] is not None:
         request["memory"] = size_of("memory", request["memory"], "--memory")
     request["time"] = _time(options["clock"])

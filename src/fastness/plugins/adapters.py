@@ -62,7 +62,7 @@ class Adapters(Mapping[str, Adapter]):
         self._given[KIND] = Functions(functions or {})
         more = {kind: one.spec for kind, one in self._given.items() if kind not in registry.BUILT_IN}
         self.specs: Mapping[str, Spec] = registry.specs(more)
-        self._boxes = Boxes()
+        self._boxes = Boxes(config.process_tier)
         self._lock = threading.Lock()
         self._made: dict[str, Adapter] = {}
         self._folders: dict[tuple[str, str], str] = {}

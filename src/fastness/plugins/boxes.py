@@ -33,9 +33,14 @@ _OUTPUT_BYTES = 1 * MIB
 
 
 class Boxes:
-    """Runs programs.  Nothing is started before one is wanted.  Any thread may make, ask and close it."""
+    """
+    Runs programs, all of them in the tier ``everywhere`` where the operator has named one.
 
-    def __init__(self) -> None:
+    Nothing is started before one is wanted.  Any thread may make, ask and close it.
+    """
+
+    def __init__(self, everywhere: str = "") -> None:
+        self._everywhere = everywhere
         self._waiting = LoopWaiting()
         self._runner: Runner | None = None
 
@@ -64,7 +69,7 @@ class Boxes:
             "tenant": "process/" + hashlib.sha256(wanted.tenant.encode()).hexdigest()[:32],
         }
         try:
-            request = msgspec.structs.replace(requests.make(None, options, {}), tier=wanted.tier)
+            request = msgspec.structs.replace(requests.make(None, options, {}), tier=self._everywhere or wanted.tier)
             result = await self._ready().run(request)
         except StagingError as error:
             raise AdapterError(f"{str(error.path)[:200]}: {error.why}") from error
@@ -80,7 +85,12 @@ class Boxes:
         )
 
     def check(self, tier: str) -> None:
-        """Prove that programs can run in this tier here, now and not at their first call.  Raises TierUnavailable."""
+        """
+        Prove that programs that were granted this tier can run here, now and not at their first call.
+
+        Raises TierUnavailable.
+        """
+        tier = self._everywhere or tier
         if portal.inside():
             raise TierUnavailable(tier, reason="it cannot be proven from within the broker's own loop")
         try:
@@ -91,7 +101,9 @@ class Boxes:
     async def _prove(self, tier: str) -> None:
         await self._ready().plan(tier, "command")
         # A tier may hold and run no programs all the same, as where an ordinary user has no control groups.
-        request = requests.make(None, {"command": ["true"], "tenant": "process/proof", "timeout": _PROVED_S}, {})
+        # An image may have no program but the one that the tier needs itself.
+        command = ["python3", "-I", "-S", "-c", ""] if tier == Tier.CONTAINER.value else ["true"]
+        request = requests.make(None, {"command": command, "tenant": "process/proof", "timeout": _PROVED_S}, {})
         result = await self._ready().run(msgspec.structs.replace(request, tier=tier))
         if not result.ok:
             raise TierUnavailable(tier, reason=f"a program that does nothing ended as {result.outcome.kind.value}")

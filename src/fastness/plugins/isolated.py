@@ -41,7 +41,7 @@ __all__ = ["IsolatedPlugin"]
 MEMORY = 128 * MIB
 #: Bytes that the stack of its first thread, in which its phases run, may take in tiers of processes.
 STACK = 4 * MIB
-_TIERS = (Tier.WORKER, Tier.CONFINED, Tier.ISOLATED, Tier.WASM)
+_TIERS = (Tier.WORKER, Tier.CONFINED, Tier.ISOLATED, Tier.WASM, Tier.CONTAINER)
 #: Seconds that opening a guest may take beside the phase's own.
 _OPEN_S = 30.0
 _CLOSE_S = 5.0

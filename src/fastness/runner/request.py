@@ -32,8 +32,8 @@ _ENTRY_SUFFIX = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".w
 #: Names that callers may pass to ``run``.
 OPTIONS = (
     "entry", "module", "command", "runtime", "tier", "args", "env", "stdin", "files", "work", "include", "preload",
-    "packages", "preopens", "image", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline", "fresh",
-    "filename", "on_event", "functions",
+    "packages", "preopens", "image", "bind", "tenant", "limits", "timeout", "memory", "seed", "time", "deadline",
+    "fresh", "filename", "on_event", "functions",
 )  # fmt: skip
 #: Those that mean nothing to a command.
 _OF_SOURCE = ("args", "preload", "packages", "preopens", "seed", "filename", "functions")
@@ -77,9 +77,7 @@ def make(code: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     fields.update(_work(merged, fields["runtime"]))
     if merged.get("packages") is not None:
         fields["packages"] = _texts("packages", merged["packages"])
-    for name in ("image",):
-        if merged.get(name):
-            raise ConfigurationError(name, merged[name], "nothing yet: no tier of this version uses it")
+    fields["image"] = _image(merged.get("image"))
     on_event = merged.get("on_event")
     if on_event is not None and not callable(on_event):
         raise ConfigurationError("on_event", on_event, "a callable taking (name, data)")
@@ -309,20 +307,30 @@ def _text_bytes(text: str) -> bytes:
 def _work(merged: Mapping[str, Any], runtime: str) -> dict[str, Any]:
     """The project that a command works on a copy of, as an absolute path, and what of it is wanted all the same."""
     work, include = merged.get("work"), _texts("include", merged.get("include", ()))
+    if merged.get("bind") is not None:
+        for name in ("work", "include", "files"):
+            if merged.get(name):
+                raise ConfigurationError(name, merged[name], "nothing with bind: that folder is the work folder")
+        return {"bind": _folder("bind", merged["bind"])}
     if work is None:
         if include:
             raise ConfigurationError("include", include, "nothing where there is no work folder")
         return {}
     if runtime != "command":
         raise ConfigurationError("work", work, "a command to run on it; for code, stage files")
-    if not isinstance(work, (str, os.PathLike)) or not isinstance(os.fspath(work), str):
-        raise ConfigurationError("work", work, "the path of a folder")
-    path = os.fspath(work)
-    if not os.path.isdir(path) or "\0" in path:
-        if os.path.lexists(path):
+    return {"work": _folder("work", work), "include": include}
+
+
+def _folder(field: str, given: Any) -> str:
+    """The absolute path of a folder that is there."""
+    if not isinstance(given, (str, os.PathLike)) or not isinstance(os.fspath(given), str):
+        raise ConfigurationError(field, given, "the path of a folder")
+    path = os.fspath(given)
+    if "\0" in path or not os.path.isdir(path):
+        if "\0" not in path and os.path.lexists(path):
             raise StagingError(path, "it is no folder", "Name the folder of a project.")
         raise StagingError(path, "there is no such folder")
-    return {"work": os.path.abspath(path), "include": include}
+    return os.path.abspath(path)
 
 
 def _files(files: Any) -> dict[str, Any]:
@@ -337,6 +345,14 @@ def _preopens(preopens: Any) -> tuple[str, ...]:
         if not name or len(name) > 255 or ".." in name.split("/"):
             raise ConfigurationError("preopens", name, "names of folders without '..'")
     return names
+
+
+def _image(image: Any) -> str | None:
+    if image is None or image == "":
+        return None
+    if not isinstance(image, str) or len(image) > 256 or not image.isascii() or not image.isprintable():
+        raise ConfigurationError("image", image, "the name of an image, such as NAME:TAG")
+    return image
 
 
 def _tenant(tenant: Any) -> str:

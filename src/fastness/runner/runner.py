@@ -163,7 +163,7 @@ class Runner:
 
     async def _run(self, request: RunRequest, ends: float | None, calls: Calls | None, run_id: str) -> RunResult:
         backend, probe = await self.plan(request.tier, request.runtime)
-        _check_runtime(backend, request.tier, request.runtime)
+        _check_runtime(backend, request.tier, request.runtime, request)
         staged = await self.stage(request)
         if ends is not None:
             left = ends - time.monotonic()
@@ -202,7 +202,7 @@ class Runner:
             calls = self._calls_of(request, _run_id())
         try:
             backend, probe = await self.plan(request.tier, request.runtime)
-            _check_runtime(backend, request.tier, request.runtime)
+            _check_runtime(backend, request.tier, request.runtime, request)
             if calls is None:
                 return await backend.open_session(request), backend, probe
             return await backend.open_session(request, calls), backend, probe
@@ -272,11 +272,15 @@ class _Unsandboxed(msgspec.Struct, frozen=True, kw_only=True):
     leaves: bool = True
 
 
-def _check_runtime(backend: Backend, tier: str, runtime: str) -> None:
+def _check_runtime(backend: Backend, tier: str, runtime: str, request: RunRequest | None = None) -> None:
+    if request is not None and backend.tier is not Tier.CONTAINER:
+        for name, given in (("image", request.image), ("bind", request.bind)):
+            if given is not None:
+                raise ConfigurationError(name, given, f"nothing in the tier {tier!r}; it is for the tier container")
     if runtime in backend.runtimes:
         return
     if runtime == "command":
-        raise ConfigurationError("tier", tier, "isolated; commands need the tier isolated")
+        raise ConfigurationError("tier", tier, "isolated or container; commands need one of these tiers")
     raise ConfigurationError("runtime", runtime, f"{', '.join(sorted(backend.runtimes))} in the tier {tier!r}")
 
 
@@ -309,6 +313,7 @@ def result(
         # It was proven of guests that start nothing, and a command is there to start programs.
         held = tuple(name for name in held if name != Guarantee.NO_EXEC)
         layers.pop(Guarantee.NO_EXEC, None)
+    held = tuple(name for name in held if name not in report.lacks)
     made = RunResult(
         outcome=report.outcome,
         value=report.value,

@@ -239,7 +239,7 @@ def test_wrong_usage(backend: CommandBackend, project: Path, options: list[str])
         (["--memory", "100G", "--", "ls"], "--memory is not accepted: '100G'; allowed: 1M to 64G"),
         (
             ["--tier", "wasm", "--", "ls"],
-            "tier is not accepted: 'wasm'; allowed: isolated; commands need the tier isolated",
+            "tier is not accepted: 'wasm'; allowed: isolated or container; commands need one of these tiers",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def test_explaining_what_is_no_tier(name: str, capsys: pytest.CaptureFixture[str
     assert ("Did you mean 'wasm'" in err) == (name == "wasn")
 
 
-@pytest.mark.parametrize("tier", ["container", "vm"])
+@pytest.mark.parametrize("tier", ["vm"])
 def test_explaining_a_tier_without_a_backend(tier: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A tier that this version does not have is explained all the same, and said to be unavailable."""
     assert main(["explain", tier]) == 0

@@ -26,7 +26,9 @@ def test_nothing_to_run() -> None:
 def test_a_command_in_a_tier_without_commands() -> None:
     """Said before the tier is looked at, let alone built."""
     for tier in ("wasm", "confined", "worker"):
-        assert told(command=["ls"], tier=tier).endswith(f"'{tier}'; allowed: isolated; commands need the tier isolated")
+        assert told(command=["ls"], tier=tier).endswith(
+            f"'{tier}'; allowed: isolated or container; commands need one of these tiers"
+        )
 
 
 def test_sizes_are_told_as_sizes() -> None:

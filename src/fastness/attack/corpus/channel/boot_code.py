@@ -55,6 +55,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
         "worker": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
         "confined": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
+        "container": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
         "isolated": Expect(Layer.ENGINE, outcomes=("ok", "guest_error", "crashed", "protocol")),
     },
     attack=attack,

@@ -52,7 +52,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="channel.shadowed_library",
     claim=Claim(Guarantee.CRASH_CONTAINED, "The guest's own code imports nothing from the work folder."),
-    tiers={"confined": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
+    tiers={"confined": Expect(Layer.FRESH), "container": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
     attack=attack,
     control=control,
 )

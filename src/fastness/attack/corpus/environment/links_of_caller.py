@@ -57,7 +57,11 @@ def _folder(arena: Arena) -> Iterator[int]:
 ATTACK = Attack(
     id="environment.links_of_caller",
     claim=Claim(Guarantee.ENV_SCRUBBED, "What /proc knows of the caller's process is out of reach."),
-    tiers={"confined": Expect(Layer.LANDLOCK), "isolated": Expect(Layer.NAMESPACE)},
+    tiers={
+        "confined": Expect(Layer.LANDLOCK),
+        "container": Expect(Layer.NAMESPACE),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

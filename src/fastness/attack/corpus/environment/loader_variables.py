@@ -57,7 +57,7 @@ def _loaded(arena: Arena) -> Iterator[None]:
 ATTACK = Attack(
     id="environment.loader_variables",
     claim=Claim(Guarantee.ENV_SCRUBBED, "Variables of the caller's that steer the loader steer no guest."),
-    tiers={"confined": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
+    tiers={"confined": Expect(Layer.FRESH), "container": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
     attack=attack,
     control=control,
 )

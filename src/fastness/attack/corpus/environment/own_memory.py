@@ -72,7 +72,7 @@ ATTACK = Attack(
     claim=Claim(
         Guarantee.ADDRESS_SPACE, "The process that guests are copies of has never known a secret of the caller."
     ),
-    tiers={"confined": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
+    tiers={"confined": Expect(Layer.FRESH), "container": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
     attack=attack,
     control=control,
 )

@@ -55,7 +55,7 @@ def _planted(arena: Arena) -> Iterator[None]:
 ATTACK = Attack(
     id="environment.python_variables",
     claim=Claim(Guarantee.ENV_SCRUBBED, "Variables of the caller's that steer Python steer no guest."),
-    tiers={"confined": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
+    tiers={"confined": Expect(Layer.FRESH), "container": Expect(Layer.FRESH), "isolated": Expect(Layer.FRESH)},
     attack=attack,
     control=control,
 )

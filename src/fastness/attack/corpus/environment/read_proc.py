@@ -38,6 +38,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.WASI, "absent"),
         "worker": Expect(Layer.GUEST, "unsupported"),
         "confined": Expect(Layer.LANDLOCK),
+        "container": Expect(Layer.NAMESPACE),
         "isolated": Expect(Layer.NAMESPACE),
     },
     attack=attack,

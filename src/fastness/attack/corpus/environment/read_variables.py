@@ -33,6 +33,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.ABSENT),
         "worker": Expect(Layer.ABSENT),
         "confined": Expect(Layer.ABSENT),
+        "container": Expect(Layer.ABSENT),
         "isolated": Expect(Layer.ABSENT),
     },
     attack=attack,

@@ -29,7 +29,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.by_native_code",
     claim=Claim(Guarantee.FS_CONFINED, "Native code makes no file of this machine either."),
-    tiers={"confined": Expect(Layer.LANDLOCK), "isolated": Expect(Layer.NAMESPACE)},
+    tiers={
+        "confined": Expect(Layer.LANDLOCK),
+        "container": Expect(Layer.NAMESPACE),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -40,7 +40,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.from_a_program",
     claim=Claim(Guarantee.OWN_ROOT, "Programs reach no file of this machine by any path."),
-    tiers={"isolated": Expect(Layer.NAMESPACE)},
+    tiers={"container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

@@ -47,6 +47,7 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.WASI, "absent"),
         "confined": Expect(Layer.LANDLOCK),
+        "container": Expect(Layer.NAMESPACE),
         "isolated": Expect(Layer.NAMESPACE),
     },
     attack=attack,

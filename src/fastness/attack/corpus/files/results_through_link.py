@@ -34,6 +34,7 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.WASI, "wasi_refused"),
         "confined": Expect(Layer.LANDLOCK),
+        "container": Expect(Layer.NAMESPACE),
         "isolated": Expect(Layer.NAMESPACE),
     },
     attack=attack,

@@ -59,6 +59,7 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.HOST),
         "confined": Expect(Layer.HOST),
+        "container": Expect(Layer.HOST),
         "isolated": Expect(Layer.HOST),
     },
     attack=attack,

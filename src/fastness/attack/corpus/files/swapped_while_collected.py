@@ -61,7 +61,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.swapped_while_collected",
     claim=Claim(Guarantee.FS_CONFINED, "Whatever changes under the collector, it collects nothing from outside."),
-    tiers={"confined": Expect(Layer.HOST), "isolated": Expect(Layer.HOST)},
+    tiers={"confined": Expect(Layer.HOST), "container": Expect(Layer.HOST), "isolated": Expect(Layer.HOST)},
     attack=attack,
     control=control,
 )

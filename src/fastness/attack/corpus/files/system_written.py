@@ -50,7 +50,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="files.system_written",
     claim=Claim(Guarantee.FS_CONFINED, "Neither the system's folders nor the interpreter's own can be written."),
-    tiers={"confined": Expect(Layer.LANDLOCK), "isolated": Expect(Layer.NAMESPACE)},
+    tiers={
+        "confined": Expect(Layer.LANDLOCK),
+        "container": Expect(Layer.NAMESPACE),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

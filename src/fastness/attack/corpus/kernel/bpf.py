@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.bpf",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "The kernel's virtual machine takes nothing from a guest."),
-    tiers={"confined": refused("bpf"), "isolated": refused("bpf")},
+    tiers={"confined": refused("bpf"), "container": Expect(Layer.FILTER), "isolated": refused("bpf")},
     attack=attack,
     control=control,
 )

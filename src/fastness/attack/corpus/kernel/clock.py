@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.clock",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "The machine's clock cannot be set."),
-    tiers={"confined": refused("adjtimex"), "isolated": refused("adjtimex")},
+    tiers={"confined": refused("adjtimex"), "container": Expect(Layer.FILTER), "isolated": refused("adjtimex")},
     attack=attack,
     control=control,
 )

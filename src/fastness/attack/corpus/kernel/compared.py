@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.compared",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Objects of the kernel cannot be compared."),
-    tiers={"confined": refused("kcmp"), "isolated": refused("kcmp")},
+    tiers={"confined": refused("kcmp"), "container": Expect(Layer.FILTER), "isolated": refused("kcmp")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -28,7 +28,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.descriptor_taken",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No descriptor can be taken out of a process."),
-    tiers={"confined": refused("pidfd_getfd"), "isolated": refused("pidfd_getfd")},
+    tiers={"confined": refused("pidfd_getfd"), "container": Expect(Layer.FILTER), "isolated": refused("pidfd_getfd")},
     attack=attack,
     control=control,
 )

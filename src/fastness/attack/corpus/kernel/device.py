@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -28,7 +28,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.device",
     claim=Claim(Guarantee.NO_PRIVILEGE, "No device file can be made."),
-    tiers={"confined": refused("mknodat"), "isolated": refused("mknodat")},
+    tiers={"confined": refused("mknodat"), "container": Expect(Layer.FILTER), "isolated": refused("mknodat")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.file_watch",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No file system can be watched."),
-    tiers={"confined": refused("fanotify_init"), "isolated": refused("fanotify_init")},
+    tiers={
+        "confined": refused("fanotify_init"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("fanotify_init"),
+    },
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.filter_of_its_own",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No filter of system calls can be laid over another program."),
-    tiers={"confined": refused("seccomp"), "isolated": refused("seccomp")},
+    tiers={"confined": refused("seccomp"), "container": Expect(Layer.FILTER), "isolated": refused("seccomp")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -29,7 +29,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.handle_made",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No file has a handle."),
-    tiers={"confined": refused("name_to_handle_at"), "isolated": refused("name_to_handle_at")},
+    tiers={
+        "confined": refused("name_to_handle_at"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("name_to_handle_at"),
+    },
     attack=attack,
     control=control,
 )

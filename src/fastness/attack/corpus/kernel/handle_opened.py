@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -33,7 +33,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.handle_opened",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No file can be opened by its handle."),
-    tiers={"confined": refused("open_by_handle_at"), "isolated": refused("open_by_handle_at")},
+    tiers={
+        "confined": refused("open_by_handle_at"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("open_by_handle_at"),
+    },
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -29,7 +29,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.host_name",
     claim=Claim(Guarantee.NO_PRIVILEGE, "The machine's name cannot be changed."),
-    tiers={"confined": refused("sethostname"), "isolated": refused("sethostname")},
+    tiers={"confined": refused("sethostname"), "container": Expect(Layer.FILTER), "isolated": refused("sethostname")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.io_uring",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No queue for asynchronous operations (io_uring) can be had."),
-    tiers={"confined": refused("io_uring_setup"), "isolated": refused("io_uring_setup")},
+    tiers={
+        "confined": refused("io_uring_setup"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("io_uring_setup"),
+    },
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.keys_added",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No key can be put into the kernel's store."),
-    tiers={"confined": refused("add_key"), "isolated": refused("add_key")},
+    tiers={"confined": refused("add_key"), "container": Expect(Layer.FILTER), "isolated": refused("add_key")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.keys_read",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No key ring can be looked at."),
-    tiers={"confined": refused("keyctl"), "isolated": refused("keyctl")},
+    tiers={"confined": refused("keyctl"), "container": Expect(Layer.FILTER), "isolated": refused("keyctl")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.limits_of_others",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Limits of other processes can be neither read nor set."),
-    tiers={"confined": refused("prlimit64"), "isolated": refused("prlimit64")},
+    tiers={"confined": refused("prlimit64"), "container": Expect(Layer.FILTER), "isolated": refused("prlimit64")},
     attack=attack,
     control=control,
 )

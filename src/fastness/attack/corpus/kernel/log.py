@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.log",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "The kernel's log is closed."),
-    tiers={"confined": refused("syslog"), "isolated": refused("syslog")},
+    tiers={"confined": refused("syslog"), "container": Expect(Layer.FILTER), "isolated": refused("syslog")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -31,7 +31,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.memory_written",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Memory cannot be written by a process's number."),
-    tiers={"confined": refused("process_vm_writev"), "isolated": refused("process_vm_writev")},
+    tiers={
+        "confined": refused("process_vm_writev"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("process_vm_writev"),
+    },
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -29,7 +29,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.message_queue",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No message queue of System V can be made."),
-    tiers={"confined": refused("msgget"), "isolated": refused("msgget")},
+    tiers={"confined": refused("msgget"), "container": Expect(Layer.FILTER), "isolated": refused("msgget")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -30,7 +30,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.mount",
     claim=Claim(Guarantee.NO_PRIVILEGE, "Nothing can be mounted."),
-    tiers={"confined": refused("mount"), "isolated": refused("mount")},
+    tiers={"confined": refused("mount"), "container": Expect(Layer.FILTER), "isolated": refused("mount")},
     attack=attack,
     control=control,
 )

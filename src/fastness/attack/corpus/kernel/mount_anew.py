@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -40,7 +40,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.mount_anew",
     claim=Claim(Guarantee.NO_PRIVILEGE, "The newer calls mount nothing either."),
-    tiers={"confined": refused("move_mount"), "isolated": refused("move_mount")},
+    tiers={"confined": refused("move_mount"), "container": Expect(Layer.FILTER), "isolated": refused("move_mount")},
     attack=attack,
     control=control,
 )

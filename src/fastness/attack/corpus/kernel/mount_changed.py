@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.mount_changed",
     claim=Claim(Guarantee.NO_PRIVILEGE, "No mount can be made writable."),
-    tiers={"confined": refused("mount_setattr"), "isolated": refused("mount_setattr")},
+    tiers={
+        "confined": refused("mount_setattr"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("mount_setattr"),
+    },
     attack=attack,
     control=control,
 )

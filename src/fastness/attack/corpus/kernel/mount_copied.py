@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.mount_copied",
     claim=Claim(Guarantee.NO_PRIVILEGE, "No part of the tree can be mounted again."),
-    tiers={"confined": refused("open_tree"), "isolated": refused("open_tree")},
+    tiers={"confined": refused("open_tree"), "container": Expect(Layer.FILTER), "isolated": refused("open_tree")},
     attack=attack,
     control=control,
 )

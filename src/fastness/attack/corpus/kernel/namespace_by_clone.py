@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -30,7 +30,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.namespace_by_clone",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No namespace can be had by `clone`."),
-    tiers={"confined": refused("clone"), "isolated": refused("clone")},
+    tiers={"confined": refused("clone"), "container": Expect(Layer.FILTER), "isolated": refused("clone")},
     attack=attack,
     control=control,
 )

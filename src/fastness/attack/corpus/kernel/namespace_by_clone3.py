@@ -30,7 +30,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.namespace_by_clone3",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No namespace can be had by `clone3`, which does not exist there."),
-    tiers={"confined": Expect(Layer.ABSENT), "isolated": Expect(Layer.ABSENT)},
+    tiers={"confined": Expect(Layer.ABSENT), "container": Expect(Layer.ABSENT), "isolated": Expect(Layer.ABSENT)},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.namespace_by_unshare",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No namespace can be had by `unshare`."),
-    tiers={"confined": refused("unshare"), "isolated": refused("unshare")},
+    tiers={"confined": refused("unshare"), "container": Expect(Layer.FILTER), "isolated": refused("unshare")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -31,7 +31,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.namespace_entered",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No namespace can be entered."),
-    tiers={"confined": refused("setns"), "isolated": refused("setns")},
+    tiers={"confined": refused("setns"), "container": Expect(Layer.FILTER), "isolated": refused("setns")},
     attack=attack,
     control=control,
 )

@@ -28,6 +28,7 @@ ATTACK = Attack(
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Calls by numbers of another ABI end the process."),
     tiers={
         "confined": Expect(Layer.KILLED, outcomes=("crashed",)),
+        "container": Expect(Layer.FILTER, outcomes=("crashed",)),
         "isolated": Expect(Layer.KILLED, outcomes=("crashed",)),
     },
     attack=attack,

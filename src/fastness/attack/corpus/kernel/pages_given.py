@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -29,7 +29,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.pages_given",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No page of memory can be given to a pipe."),
-    tiers={"confined": refused("vmsplice"), "isolated": refused("vmsplice")},
+    tiers={"confined": refused("vmsplice"), "container": Expect(Layer.FILTER), "isolated": refused("vmsplice")},
     attack=attack,
     control=control,
 )

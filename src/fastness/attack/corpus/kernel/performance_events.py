@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.performance_events",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No performance counter can be had."),
-    tiers={"confined": refused("perf_event_open"), "isolated": refused("perf_event_open")},
+    tiers={
+        "confined": refused("perf_event_open"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("perf_event_open"),
+    },
     attack=attack,
     control=control,
 )

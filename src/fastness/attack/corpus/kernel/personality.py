@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.personality",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No protection of processes can be switched off."),
-    tiers={"confined": refused("personality"), "isolated": refused("personality")},
+    tiers={"confined": refused("personality"), "container": Expect(Layer.FILTER), "isolated": refused("personality")},
     attack=attack,
     control=control,
 )

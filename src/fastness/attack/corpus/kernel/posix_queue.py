@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -31,7 +31,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.posix_queue",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No message queue of POSIX can be made."),
-    tiers={"confined": refused("mq_open"), "isolated": refused("mq_open")},
+    tiers={"confined": refused("mq_open"), "container": Expect(Layer.FILTER), "isolated": refused("mq_open")},
     attack=attack,
     control=control,
 )

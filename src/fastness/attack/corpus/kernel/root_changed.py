@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.root_changed",
     claim=Claim(Guarantee.NO_PRIVILEGE, "The root cannot be changed."),
-    tiers={"confined": refused("chroot"), "isolated": refused("chroot")},
+    tiers={"confined": refused("chroot"), "container": Expect(Layer.FILTER), "isolated": refused("chroot")},
     attack=attack,
     control=control,
 )

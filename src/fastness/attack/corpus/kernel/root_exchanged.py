@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -33,7 +33,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.root_exchanged",
     claim=Claim(Guarantee.NO_PRIVILEGE, "The root cannot be exchanged."),
-    tiers={"confined": refused("pivot_root"), "isolated": refused("pivot_root")},
+    tiers={"confined": refused("pivot_root"), "container": Expect(Layer.FILTER), "isolated": refused("pivot_root")},
     attack=attack,
     control=control,
 )

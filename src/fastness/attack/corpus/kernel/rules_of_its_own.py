@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.rules_of_its_own",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Python code makes no rules for files."),
-    tiers={"confined": refused("landlock_create_ruleset"), "isolated": refused("landlock_create_ruleset")},
+    tiers={
+        "confined": refused("landlock_create_ruleset"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("landlock_create_ruleset"),
+    },
     attack=attack,
     control=control,
 )

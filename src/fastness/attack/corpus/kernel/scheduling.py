@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.scheduling",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Python code cannot choose how it is scheduled."),
-    tiers={"confined": refused("sched_setscheduler"), "isolated": refused("sched_setscheduler")},
+    tiers={
+        "confined": refused("sched_setscheduler"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("sched_setscheduler"),
+    },
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.secret_memory",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No memory can be hidden from the kernel."),
-    tiers={"confined": refused("memfd_secret"), "isolated": refused("memfd_secret")},
+    tiers={"confined": refused("memfd_secret"), "container": Expect(Layer.FILTER), "isolated": refused("memfd_secret")},
     attack=attack,
     control=control,
 )

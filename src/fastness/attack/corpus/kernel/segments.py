@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.segments",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "The table of segments is out of reach."),
-    tiers={"confined": refused("modify_ldt"), "isolated": refused("modify_ldt")},
+    tiers={"confined": refused("modify_ldt"), "container": Expect(Layer.FILTER), "isolated": refused("modify_ldt")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -29,7 +29,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.semaphore",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No semaphore of System V can be made."),
-    tiers={"confined": refused("semget"), "isolated": refused("semget")},
+    tiers={"confined": refused("semget"), "container": Expect(Layer.FILTER), "isolated": refused("semget")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -29,7 +29,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.shared_memory",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No shared memory of System V can be made."),
-    tiers={"confined": refused("shmget"), "isolated": refused("shmget")},
+    tiers={"confined": refused("shmget"), "container": Expect(Layer.FILTER), "isolated": refused("shmget")},
     attack=attack,
     control=control,
 )

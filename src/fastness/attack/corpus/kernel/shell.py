@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -29,7 +29,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.shell",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Python code starts no shell."),
-    tiers={"confined": refused("clone", "vfork", "clone3"), "isolated": refused("clone", "vfork", "clone3")},
+    tiers={
+        "confined": refused("clone", "vfork", "clone3"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("clone", "vfork", "clone3"),
+    },
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -28,7 +28,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.subprocess",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "Python code starts no program."),
-    tiers={"confined": refused("vfork", "clone", "fork"), "isolated": refused("vfork", "clone", "fork")},
+    tiers={
+        "confined": refused("vfork", "clone", "fork"),
+        "container": Expect(Layer.FILTER),
+        "isolated": refused("vfork", "clone", "fork"),
+    },
     attack=attack,
     control=control,
 )

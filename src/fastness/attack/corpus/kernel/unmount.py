@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -31,7 +31,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.unmount",
     claim=Claim(Guarantee.NO_PRIVILEGE, "Nothing can be unmounted."),
-    tiers={"confined": refused("umount2"), "isolated": refused("umount2")},
+    tiers={"confined": refused("umount2"), "container": Expect(Layer.FILTER), "isolated": refused("umount2")},
     attack=attack,
     control=control,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="kernel.userfaultfd",
     claim=Claim(Guarantee.SYSCALL_FILTERED, "No page fault can be handled by a guest."),
-    tiers={"confined": refused("userfaultfd"), "isolated": refused("userfaultfd")},
+    tiers={"confined": refused("userfaultfd"), "container": Expect(Layer.FILTER), "isolated": refused("userfaultfd")},
     attack=attack,
     control=control,
 )

@@ -33,6 +33,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.ENGINE, outcomes=("crashed",)),
         "worker": Expect(Layer.ENGINE, outcomes=("crashed",)),
         "confined": Expect(Layer.ENGINE, outcomes=("crashed",)),
+        "container": Expect(Layer.ENGINE, outcomes=("crashed",)),
         "isolated": Expect(Layer.ENGINE, outcomes=("crashed",)),
     },
     attack=attack,

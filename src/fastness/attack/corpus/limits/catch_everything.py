@@ -41,6 +41,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.LIMIT, outcomes=("timeout",)),
         "worker": Expect(Layer.LIMIT, outcomes=("timeout",)),
         "confined": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "container": Expect(Layer.LIMIT, outcomes=("timeout",)),
         "isolated": Expect(Layer.LIMIT, outcomes=("timeout",)),
     },
     attack=attack,

@@ -34,7 +34,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.core_dump",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Nothing of a guest that crashes is written down."),
-    tiers={"confined": Expect(Layer.RLIMIT), "isolated": Expect(Layer.RLIMIT)},
+    tiers={"confined": Expect(Layer.RLIMIT), "container": Expect(Layer.RLIMIT), "isolated": Expect(Layer.RLIMIT)},
     attack=attack,
     control=control,
 )

@@ -36,7 +36,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.descriptors",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Descriptors past the limit are refused."),
-    tiers={"confined": Expect(Layer.RLIMIT), "isolated": Expect(Layer.RLIMIT)},
+    tiers={"confined": Expect(Layer.RLIMIT), "container": Expect(Layer.RLIMIT), "isolated": Expect(Layer.RLIMIT)},
     attack=attack,
     control=control,
 )

@@ -35,7 +35,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.disk_in_many_files",
     claim=Claim(Guarantee.FS_CONFINED, "Bytes of many files count together."),
-    tiers={"confined": Expect(Layer.LIMIT, outcomes=("disk",)), "isolated": Expect(Layer.LIMIT, outcomes=("disk",))},
+    tiers={
+        "confined": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "container": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("disk",)),
+    },
     attack=attack,
     control=control,
 )

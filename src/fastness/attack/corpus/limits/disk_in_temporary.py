@@ -37,6 +37,7 @@ ATTACK = Attack(
     claim=Claim(Guarantee.FS_CONFINED, "The folder for temporary files counts as the work folder does."),
     tiers={
         "confined": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "container": Expect(Layer.LIMIT, outcomes=("disk",)),
         "isolated": Expect(Layer.LIMIT, outcomes=("disk",)),
     },
     attack=attack,

@@ -36,7 +36,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.disk_out_of_sight",
     claim=Claim(Guarantee.FS_CONFINED, "Files in a folder that cannot be listed count as all do."),
-    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("disk",))},
+    tiers={"container": Expect(Layer.LIMIT, outcomes=("disk",)), "isolated": Expect(Layer.LIMIT, outcomes=("disk",))},
     attack=attack,
     control=control,
 )

@@ -36,7 +36,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.disk_without_names",
     claim=Claim(Guarantee.FS_CONFINED, "Files without a name count as those that have one."),
-    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("disk",))},
+    tiers={"container": Expect(Layer.LIMIT, outcomes=("disk",)), "isolated": Expect(Layer.LIMIT, outcomes=("disk",))},
     attack=attack,
     control=control,
 )

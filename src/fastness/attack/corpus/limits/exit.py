@@ -33,6 +33,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.ENGINE, outcomes=("ok",)),
         "worker": Expect(Layer.ENGINE, outcomes=("ok",)),
         "confined": Expect(Layer.ENGINE, outcomes=("ok",)),
+        "container": Expect(Layer.ENGINE, outcomes=("ok",)),
         "isolated": Expect(Layer.ENGINE, outcomes=("ok",)),
     },
     attack=attack,

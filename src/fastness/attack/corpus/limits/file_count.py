@@ -33,6 +33,7 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.LIMIT, outcomes=("disk",)),
         "confined": Expect(Layer.LIMIT, outcomes=("disk",)),
+        "container": Expect(Layer.LIMIT, outcomes=("disk",)),
         "isolated": Expect(Layer.LIMIT, outcomes=("disk",)),
     },
     attack=attack,

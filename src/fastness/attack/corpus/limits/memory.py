@@ -33,6 +33,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.LIMIT, outcomes=("memory",)),
         "worker": Expect(Layer.LIMIT, outcomes=("memory",)),
         "confined": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "container": Expect(Layer.LIMIT, outcomes=("memory",)),
         "isolated": Expect(Layer.LIMIT, outcomes=("memory",)),
     },
     attack=attack,

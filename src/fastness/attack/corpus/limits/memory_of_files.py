@@ -33,7 +33,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.memory_of_files",
     claim=Claim(Guarantee.TOTAL_MEM_CAP, "Files in memory count as memory."),
-    tiers={"isolated": Expect(Layer.CGROUP, outcomes=("ok", "memory", "crashed", "guest_error"))},
+    tiers={
+        "container": Expect(Layer.CGROUP, outcomes=("ok", "memory", "crashed", "guest_error")),
+        "isolated": Expect(Layer.CGROUP, outcomes=("ok", "memory", "crashed", "guest_error")),
+    },
     attack=attack,
     control=control,
 )

@@ -39,7 +39,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.memory_of_many",
     claim=Claim(Guarantee.TOTAL_MEM_CAP, "Memory of all processes of a run counts together."),
-    tiers={"isolated": Expect(Layer.CGROUP, outcomes=("ok", "memory", "crashed", "guest_error"))},
+    tiers={
+        "container": Expect(Layer.CGROUP, outcomes=("ok", "memory", "crashed", "guest_error")),
+        "isolated": Expect(Layer.CGROUP, outcomes=("ok", "memory", "crashed", "guest_error")),
+    },
     attack=attack,
     control=control,
 )

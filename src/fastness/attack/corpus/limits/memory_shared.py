@@ -35,6 +35,7 @@ ATTACK = Attack(
     claim=Claim(Guarantee.MEM_CAP, "Shared memory counts as all memory does."),
     tiers={
         "confined": Expect(Layer.LIMIT, outcomes=("guest_error", "memory")),
+        "container": Expect(Layer.LIMIT, outcomes=("guest_error", "memory")),
         "isolated": Expect(Layer.LIMIT, outcomes=("guest_error", "memory")),
     },
     attack=attack,

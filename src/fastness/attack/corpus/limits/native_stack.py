@@ -34,6 +34,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
         "worker": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
         "confined": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
+        "container": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
         "isolated": Expect(Layer.ENGINE, outcomes=("crashed", "guest_error")),
     },
     attack=attack,

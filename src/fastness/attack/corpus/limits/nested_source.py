@@ -47,6 +47,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
         "worker": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
         "confined": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
+        "container": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
         "isolated": Expect(Layer.ENGINE, outcomes=("guest_error", "crashed", "memory")),
     },
     attack=attack,

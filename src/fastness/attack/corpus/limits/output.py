@@ -46,6 +46,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.LIMIT, outcomes=("output_limit",)),
         "worker": Expect(Layer.LIMIT, outcomes=("output_limit",)),
         "confined": Expect(Layer.LIMIT, outcomes=("output_limit",)),
+        "container": Expect(Layer.LIMIT, outcomes=("output_limit",)),
         "isolated": Expect(Layer.LIMIT, outcomes=("output_limit",)),
     },
     attack=attack,

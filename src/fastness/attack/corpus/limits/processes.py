@@ -42,7 +42,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.processes",
     claim=Claim(Guarantee.PIDS_CAP, "Processes past the limit cannot be made."),
-    tiers={"isolated": Expect(Layer.CGROUP)},
+    tiers={"container": Expect(Layer.CGROUP), "isolated": Expect(Layer.CGROUP)},
     attack=attack,
     control=control,
 )

@@ -52,7 +52,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.processes_and_threads",
     claim=Claim(Guarantee.PIDS_CAP, "Processes and threads of all sessions count together."),
-    tiers={"isolated": Expect(Layer.CGROUP)},
+    tiers={"container": Expect(Layer.CGROUP), "isolated": Expect(Layer.CGROUP)},
     attack=attack,
     control=control,
 )

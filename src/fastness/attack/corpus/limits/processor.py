@@ -38,7 +38,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.processor",
     claim=Claim(Guarantee.WALL_KILL, "Processor time is limited as time is."),
-    tiers={"confined": Expect(Layer.LIMIT, outcomes=("cpu",)), "isolated": Expect(Layer.LIMIT, outcomes=("cpu",))},
+    tiers={
+        "confined": Expect(Layer.LIMIT, outcomes=("cpu",)),
+        "container": Expect(Layer.LIMIT, outcomes=("cpu",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("cpu",)),
+    },
     attack=attack,
     control=control,
 )

@@ -38,7 +38,10 @@ ATTACK = Attack(
     claim=Claim(
         Guarantee.WALL_KILL, "A program that spreads its use of the processor ends at its limits all the same."
     ),
-    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("cpu", "timeout"))},
+    tiers={
+        "container": Expect(Layer.LIMIT, outcomes=("cpu", "timeout")),
+        "isolated": Expect(Layer.LIMIT, outcomes=("cpu", "timeout")),
+    },
     attack=attack,
     control=control,
 )

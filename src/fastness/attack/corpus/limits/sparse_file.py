@@ -45,6 +45,7 @@ ATTACK = Attack(
     claim=Claim(Guarantee.FS_CONFINED, "A file of holes is not collected past the cap."),
     tiers={
         "confined": Expect(Layer.HOST, outcomes=("ok", "guest_error", "disk")),
+        "container": Expect(Layer.HOST, outcomes=("ok", "guest_error", "disk")),
         "isolated": Expect(Layer.HOST, outcomes=("ok", "guest_error", "disk")),
     },
     attack=attack,

@@ -38,7 +38,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="limits.threads",
     claim=Claim(Guarantee.CRASH_CONTAINED, "Threads past the limit end the run or cannot be made."),
-    tiers={"confined": Expect(Layer.LIMIT, outcomes=("memory",)), "isolated": Expect(Layer.RLIMIT)},
+    tiers={
+        "confined": Expect(Layer.LIMIT, outcomes=("memory",)),
+        "container": Expect(Layer.RLIMIT),
+        "isolated": Expect(Layer.RLIMIT),
+    },
     attack=attack,
     control=control,
 )

@@ -36,7 +36,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="metadata.device_times",
     claim=Claim(Guarantee.FS_CONFINED, "The times of a device of this machine cannot be changed."),
-    tiers={"confined": refused("utimensat"), "isolated": Expect(Layer.NAMESPACE)},
+    tiers={"confined": refused("utimensat"), "container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

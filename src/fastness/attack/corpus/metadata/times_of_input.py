@@ -36,7 +36,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="metadata.times_of_input",
     claim=Claim(Guarantee.FS_CONFINED, "What a guest is born with is no way to a device of this machine."),
-    tiers={"confined": refused("utimensat"), "isolated": Expect(Layer.NAMESPACE)},
+    tiers={"confined": refused("utimensat"), "container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

@@ -5,7 +5,7 @@ Knocks at a socket of the machine that has a name without a path.
 from __future__ import annotations
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -33,7 +33,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="network.local_name",
     claim=Claim(Guarantee.NET_CONFINED, "A socket of this machine that has a name without a path cannot be reached."),
-    tiers={"confined": refused("socket"), "isolated": refused("socket")},
+    tiers={"confined": refused("socket"), "container": Expect(Layer.NAMESPACE), "isolated": refused("socket")},
     attack=attack,
     control=control,
 )

@@ -40,7 +40,7 @@ ATTACK = Attack(
         Guarantee.NET_CONFINED,
         "A socket of this machine that has a name without a path cannot be reached by a program.",
     ),
-    tiers={"isolated": Expect(Layer.NAMESPACE)},
+    tiers={"container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

@@ -37,7 +37,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="network.local_path_by_a_program",
     claim=Claim(Guarantee.NET_CONFINED, "A socket of this machine that has a path cannot be reached by a program."),
-    tiers={"isolated": Expect(Layer.NAMESPACE)},
+    tiers={"container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

@@ -33,6 +33,7 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.ABSENT),
         "confined": refused("socket"),
+        "container": Expect(Layer.NAMESPACE),
     },
     attack=attack,
     control=control,

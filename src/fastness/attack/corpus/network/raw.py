@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.tier import Guarantee
 
 CODE = """
@@ -27,7 +27,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="network.raw",
     claim=Claim(Guarantee.NET_CONFINED, "Packets cannot be made by hand."),
-    tiers={"confined": refused("socket"), "isolated": refused("socket")},
+    tiers={"confined": refused("socket"), "container": Expect(Layer.FILTER), "isolated": refused("socket")},
     attack=attack,
     control=control,
 )

@@ -35,6 +35,7 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.GUEST, "unsupported"),
         "confined": refused("socket"),
+        "container": Expect(Layer.NAMESPACE),
         "isolated": refused("socket"),
     },
     attack=attack,

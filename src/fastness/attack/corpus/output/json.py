@@ -66,6 +66,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.HOST),
         "worker": Expect(Layer.HOST),
         "confined": Expect(Layer.HOST),
+        "container": Expect(Layer.HOST),
         "isolated": Expect(Layer.HOST),
     },
     attack=attack,

@@ -45,7 +45,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="privileges.capabilities",
     claim=Claim(Guarantee.NO_PRIVILEGE, "No capability can be had, and no other user be become."),
-    tiers={"confined": Expect(Layer.PRIVILEGE), "isolated": Expect(Layer.PRIVILEGE)},
+    tiers={
+        "confined": Expect(Layer.PRIVILEGE),
+        "container": Expect(Layer.PRIVILEGE),
+        "isolated": Expect(Layer.PRIVILEGE),
+    },
     attack=attack,
     control=control,
 )

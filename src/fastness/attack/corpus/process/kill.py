@@ -47,6 +47,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.ABSENT),
         "worker": Expect(Layer.GUEST, "unsupported"),
         "confined": refused("kill"),
+        "container": Expect(Layer.FILTER),
         "isolated": refused("kill"),
     },
     attack=attack,

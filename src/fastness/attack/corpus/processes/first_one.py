@@ -46,7 +46,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="processes.first_one",
     claim=Claim(Guarantee.ADDRESS_SPACE, "A program cannot look into the first process of its run."),
-    tiers={"isolated": Expect(Layer.NAMESPACE)},
+    tiers={"container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

@@ -47,7 +47,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="processes.listed",
     claim=Claim(Guarantee.PID_HIDDEN, "No process of this machine can be seen."),
-    tiers={"isolated": Expect(Layer.NAMESPACE)},
+    tiers={"container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

@@ -40,7 +40,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="program.breeds",
     claim=Claim(Guarantee.WALL_KILL, "Processes that make each other end with the program."),
-    tiers={"isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error"))},
+    tiers={
+        "container": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error")),
+        "isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error")),
+    },
     attack=attack,
     control=control,
 )

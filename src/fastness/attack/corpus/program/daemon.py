@@ -37,7 +37,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="program.daemon",
     claim=Claim(Guarantee.WALL_KILL, "A process with a session of its own ends with the program."),
-    tiers={"isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error"))},
+    tiers={
+        "container": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error")),
+        "isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error")),
+    },
     attack=attack,
     control=control,
 )

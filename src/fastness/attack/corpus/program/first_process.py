@@ -40,7 +40,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="program.first_process",
     claim=Claim(Guarantee.WALL_KILL, "The first process of a run cannot be ended from inside to keep the others."),
-    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("timeout", "crashed", "guest_error", "ok"))},
+    tiers={
+        "container": Expect(Layer.LIMIT, outcomes=("timeout", "crashed", "guest_error", "ok")),
+        "isolated": Expect(Layer.LIMIT, outcomes=("timeout", "crashed", "guest_error", "ok")),
+    },
     attack=attack,
     control=control,
 )

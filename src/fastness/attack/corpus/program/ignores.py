@@ -35,7 +35,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="program.ignores",
     claim=Claim(Guarantee.WALL_KILL, "A program that ignores signals ends at the time limit, and all of it."),
-    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("timeout",))},
+    tiers={
+        "container": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("timeout",)),
+    },
     attack=attack,
     control=control,
 )

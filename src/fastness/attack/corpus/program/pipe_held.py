@@ -33,7 +33,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="program.pipe_held",
     claim=Claim(Guarantee.WALL_KILL, "What holds a program's output open ends with the program."),
-    tiers={"isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error"))},
+    tiers={
+        "container": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error")),
+        "isolated": Expect(Layer.NAMESPACE, outcomes=("ok", "timeout", "guest_error")),
+    },
     attack=attack,
     control=control,
 )

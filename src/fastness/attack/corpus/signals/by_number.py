@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native, ways
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.attack.native import SIGNAL
 from fastness.attack.outside import Bare
 from fastness.tier import Guarantee
@@ -54,6 +54,7 @@ ATTACK = Attack(
     claim=Claim(Guarantee.ADDRESS_SPACE, "No call signals a process of this machine."),
     tiers={
         "confined": refused("kill", "tgkill", "tkill", "rt_sigqueueinfo", "pidfd_send_signal", "pidfd_open"),
+        "container": Expect(Layer.FILTER),
         "isolated": refused("kill", "tgkill", "tkill", "rt_sigqueueinfo", "pidfd_send_signal", "pidfd_open"),
     },
     attack=attack,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.attack.native import SIGNAL
 from fastness.tier import Guarantee
 
@@ -40,7 +40,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="signals.by_owner",
     claim=Claim(Guarantee.ADDRESS_SPACE, "The kernel signals nobody on a guest's behalf."),
-    tiers={"confined": refused("fcntl"), "isolated": refused("fcntl")},
+    tiers={"confined": refused("fcntl"), "container": Expect(Layer.FILTER), "isolated": refused("fcntl")},
     attack=attack,
     control=control,
 )

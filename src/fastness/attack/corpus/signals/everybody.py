@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastness.attack import native
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, refused
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, refused
 from fastness.attack.native import SIGNAL
 from fastness.tier import Guarantee
 
@@ -36,7 +36,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="signals.everybody",
     claim=Claim(Guarantee.ADDRESS_SPACE, "A signal to everybody reaches nobody outside."),
-    tiers={"confined": refused("kill"), "isolated": refused("kill")},
+    tiers={"confined": refused("kill"), "container": Expect(Layer.FILTER), "isolated": refused("kill")},
     attack=attack,
     control=control,
 )

@@ -41,7 +41,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="signals.from_a_program",
     claim=Claim(Guarantee.PID_HIDDEN, "A program signals processes of its own run only."),
-    tiers={"isolated": Expect(Layer.NAMESPACE)},
+    tiers={"container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
 )

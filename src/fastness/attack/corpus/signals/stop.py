@@ -46,7 +46,10 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="signals.stop",
     claim=Claim(Guarantee.WALL_KILL, "A program that has stopped itself ends at the time limit."),
-    tiers={"isolated": Expect(Layer.LIMIT, outcomes=("timeout",))},
+    tiers={
+        "container": Expect(Layer.LIMIT, outcomes=("timeout",)),
+        "isolated": Expect(Layer.LIMIT, outcomes=("timeout",)),
+    },
     attack=attack,
     control=control,
 )

@@ -40,6 +40,7 @@ ATTACK = Attack(
         "wasm": Expect(Layer.FRESH),
         "worker": Expect(Layer.FRESH),
         "confined": Expect(Layer.FRESH),
+        "container": Expect(Layer.FRESH),
         "isolated": Expect(Layer.FRESH),
     },
     attack=attack,

@@ -61,7 +61,11 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="state.files_of_siblings",
     claim=Claim(Guarantee.FS_CONFINED, "Guests of one sandbox cannot read each other's files."),
-    tiers={"confined": Expect(Layer.LANDLOCK), "isolated": Expect(Layer.NAMESPACE)},
+    tiers={
+        "confined": Expect(Layer.LANDLOCK),
+        "container": Expect(Layer.NAMESPACE),
+        "isolated": Expect(Layer.NAMESPACE),
+    },
     attack=attack,
     control=control,
 )

@@ -56,6 +56,7 @@ ATTACK = Attack(
     tiers={
         "wasm": Expect(Layer.FRESH),
         "confined": Expect(Layer.FRESH),
+        "container": Expect(Layer.FRESH),
         "isolated": Expect(Layer.FRESH),
     },
     attack=attack,

@@ -18,7 +18,7 @@ BEFORE = """
     (local $i i64)
     (loop $again
       (local.set $i (i64.add (local.get $i) (i64.const 1)))
-      (br_if $again (i64.lt_u (local.get $i) (i64.const 8000000000)))))
+      (br_if $again (i64.lt_u (local.get $i) (i64.const 4000000000)))))
   (start $early)
 """
 

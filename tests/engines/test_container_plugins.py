@@ -1,0 +1,162 @@
+"""
+Plugins in the tier: a broker's calls come out of a container and their answers go in, and nothing else does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fastness
+from fastness import config
+from fastness.runs import OutcomeKind
+
+_MANIFEST = """
+id = "acme.counter"
+version = "1.0.0"
+api = 1
+runtime = "python"
+entry = "main.py"
+methods = ["count", "look"]
+
+[[capabilities]]
+kind = "storage"
+quota = 4096
+reason = "Keeps a count."
+"""
+_CODE = """
+import os
+
+def count(ctx, by):
+    kept = ctx.storage.get("count") or 0
+    ctx.storage.put("count", kept + by)
+    return ctx.storage.get("count")
+
+def look(ctx):
+    return {"net": getattr(ctx, "net", None) is None, "user": os.getuid()}
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "counter"
+    folder.mkdir()
+    (folder / "plugin.toml").write_text(_MANIFEST)
+    (folder / "main.py").write_text(_CODE)
+    return folder
+
+
+def test_a_plugin_in_a_container(named: str, plugin: Path) -> None:
+    with fastness.PluginHost(tier="container") as host:
+        host.install(plugin)
+        host.grant("acme.counter", owner="ann", all=True)
+        for expected in (2, 4):
+            result = host.invoke("acme.counter", "count", {"by": 2}, owner="ann")
+            assert (result.outcome.kind, result.value, result.tier) == (OutcomeKind.OK, expected, "container")
+        seen = host.invoke("acme.counter", "look", owner="ann").value
+        assert seen == {"net": True, "user": 65532}
+
+
+_BUILDER = """
+id = "acme.builder"
+version = "1.0.0"
+api = 1
+runtime = "python"
+entry = "main.py"
+methods = ["build"]
+
+[[capabilities]]
+kind = "process"
+runs = 1
+tier = "{tier}"
+reason = "Builds."
+"""
+_BUILD = """
+import os, subprocess
+
+def build(ctx):
+    code = "import os; open('out', 'w').write(open('in').read() + str(os.getuid())); print(sorted(os.listdir('/')))"
+    made = ctx.process.run(["python3", "-c", code], {"in": b"by "}, 10)
+    try:
+        subprocess.run(["/bin/true"])
+    except OSError as error:
+        started = type(error).__name__
+    else:
+        started = "started"
+    return [made["outcome"], made["files"], b"fastness" in made["stdout"] or b"work" in made["stdout"], started]
+"""
+
+
+@pytest.fixture
+def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    monkeypatch.setenv("FASTNESS_HOME", str(home))
+    config.forget()
+    folder = tmp_path / "builder"
+    folder.mkdir()
+    (folder / "main.py").write_text(_BUILD)
+    return folder
+
+
+@pytest.mark.parametrize("asked", ["container", "isolated"])
+def test_programs_of_a_plugin_run_in_containers(
+    asked: str, named: str, builder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what was granted, or since the operator has put all of them there; the plugin itself is elsewhere."""
+    if asked == "isolated":
+        (tmp_path / "home" / "config").mkdir(mode=0o700, parents=True)
+        (tmp_path / "home").chmod(0o700)
+        (tmp_path / "home" / "config" / "config.toml").write_text('[process]\ntier = "container"\n')
+        config.forget()
+    (builder / "plugin.toml").write_text(_BUILDER.format(tier=asked))
+    with fastness.PluginHost(tier="isolated") as host:
+        host.install(builder)
+        host.grant("acme.builder", owner="ann", all=True)
+        result = host.invoke("acme.builder", "build", owner="ann")
+    assert result.tier == "isolated"
+    assert result.value == ["ok", {"out": b"by 65532"}, True, "PermissionError"], result.stderr
+    config.forget()
+
+
+def test_without_an_engine_such_a_grant_is_refused(
+    builder: Path, monkeypatch: pytest.MonkeyPatch, named: str, tmp_path: Path
+) -> None:
+    """At once, and not at the first call; no other tier stands in."""
+    monkeypatch.setenv("FASTNESS_ENGINE", f"unix://{tmp_path}/none.sock")
+    (builder / "plugin.toml").write_text(_BUILDER.format(tier="container"))
+    with fastness.PluginHost(tier="isolated") as host:
+        host.install(builder)
+        with pytest.raises(fastness.TierUnavailable, match=r"none\.sock"):
+            host.grant("acme.builder", owner="ann", all=True)
+
+
+def test_a_plugin_with_programs_is_put_into_a_container_by_its_operator(named: str, builder: Path) -> None:
+    """The plugin in one container, and each of its programs in another."""
+    (builder / "plugin.toml").write_text(_BUILDER.format(tier="container"))
+    with fastness.PluginHost() as host:
+        host.install(builder)
+        host.set_tier("acme.builder", "container")
+        host.grant("acme.builder", owner="ann", all=True)
+        result = host.invoke("acme.builder", "build", owner="ann")
+    assert (result.tier, result.value[:3]) == ("container", ["ok", {"out": b"by 65532"}, True]), result.stderr
+
+
+def test_a_plugin_that_lives_in_a_container(named: str, tmp_path: Path) -> None:
+    """Registered with a host of this process, as long as that lives."""
+    path = tmp_path / "living.py"
+    path.write_text(
+        'MANIFEST = {"id": "living", "version": "1.0.0"}\nimport os\n'
+        "def setup(ctx):\n    ctx.provide('user', os.getuid())\n"
+    )
+    plugin = fastness.IsolatedPlugin.load(path, policy={"provide": ["user"]}, tier="container", start_timeout=30)
+    host = fastness.DefaultPluginHost()
+    try:
+        host.register(plugin)
+        host.start()
+        assert host.lookup("user") == 65532
+        assert plugin.results["setup"].tier == "container"
+    finally:
+        host.stop()
+        plugin.close()
