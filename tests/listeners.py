@@ -111,20 +111,23 @@ def nothing_leaves() -> Iterator[None]:
 
 class Listener:
     """
-    A server on loopback that answers each connection with what ``answer(head, body)`` gives, piece by piece.
+    A server on loopback that answers each connection with what ``answer(head)`` gives, piece by piece, or ``with_body`` with
+    what ``answer(head, body)`` gives.
 
     ``requests`` are the heads that came, ``bodies`` what came after them, ``names`` the server names of TLS.
     """
 
     def __init__(
         self,
-        answer: Callable[[bytes], Iterable[bytes]],
+        answer: Callable[..., Iterable[bytes]],
         *,
+        with_body: bool = False,
         address: str = "127.0.0.1",
         port: int = 0,
         tls: Path | None = None,
     ) -> None:
         self._answer = answer
+        self._with_body = with_body
         self.requests: list[bytes] = []
         self.bodies: list[bytes] = []
         self.names: list[str | None] = []
@@ -137,7 +140,7 @@ class Listener:
             self._tls.load_cert_chain(tls)
             self._tls.sni_callback = lambda _sock, name, _context: self.names.append(name)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket = socket.create_server((address, port), family=family, backlog=16)
+        self._socket = socket.create_server((address, port), family=family, backlog=128)
         self.address = address
         self.port: int = self._socket.getsockname()[1]
         self._loop = threading.Thread(target=self._serve)
@@ -181,7 +184,7 @@ class Listener:
             body += more
         self.requests.append(head)
         self.bodies.append(body)
-        for piece in self._answer(head):
+        for piece in self._answer(head, body) if self._with_body else self._answer(head):
             if self._closing.is_set():
                 return
             stream.sendall(piece)

@@ -37,6 +37,8 @@ Every call is checked against the policy and recorded by the host before anythin
 _KNOWN = {
     "fs": "files below one folder",
     "host": "functions of the host's own program",
+    "llm": "questions to models, by price tier",
+    "memory": "notes for an owner, found by their words",
     "net": "requests of HTTP",
     "process": "programs, each in a fresh box",
     "storage": "keys and values of plugin and owner",

@@ -15,7 +15,7 @@ import msgspec
 
 from fastness.limits import Limits
 
-__all__ = ["Adapter", "CallContext", "Later", "Operation", "Scope", "Spec"]
+__all__ = ["Adapter", "CallContext", "Later", "Opened", "Operation", "Scope", "Spec"]
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
@@ -71,15 +71,36 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         return next((one for one in self.operations if one.name == name), None)
 
 
+class Opened(Protocol):
+    """
+    What a call left open for later calls of its run.
+
+    ``capability`` and ``target`` are for the record of its end, where the run does not end it.
+    """
+
+    capability: str
+    target: str
+
+    async def end(self) -> int:
+        """End it, and say what it cost, in billionths of the operator's currency.  Idempotent, and never raises."""
+        ...
+
+
 class CallContext(msgspec.Struct, kw_only=True):
     """
     On whose behalf a call is made, as the host knows it: nothing here comes from the guest.
 
     ``scope`` is what the policy allows; ``deadline`` is the ``time.monotonic()`` by which an answer is of use.
     ``spent`` counts what the run has used of the adapter's own budgets so far, by name; it is shared by all calls of a
-    run.  ``limits`` are the policy's, for the adapters whose budgets are among them.  ``before``, where it is set, is
-    called with a target before an effect on another one than the call's own, such as where a redirect leads: it records
-    the intent, and what it raises ends the call.
+    run.  ``limits`` are the policy's, for the adapters whose budgets are among them.
+
+    ``before``, where it is set, is called with a target before an effect on another one than the call's own, such as
+    where a redirect leads: it records the intent, and what it raises ends the call.  ``note``, where it is set, is
+    called with a target and the value of a ``DenialCode``, and records what was not accepted of an answer.
+
+    ``cost`` is what the call cost, in billionths of the operator's currency, and ``cpu_s`` the seconds of processor
+    time that it took outside of the guest: an adapter sets both.  ``opened`` has what calls of the run have left open,
+    by numbers of the adapter's; all calls of a run share it, and no other run's.
 
     An adapter sets ``effect`` before it does what cannot be undone: what it refuses from then on is the answer, and is
     recorded so.  Where it is cancelled and cannot stop what it has begun, it leaves in ``rest`` an ``asyncio.Future``
@@ -96,6 +117,10 @@ class CallContext(msgspec.Struct, kw_only=True):
     bytes_out: int = 0
     limits: Limits = Limits()
     before: Callable[[str], None] | None = None
+    note: Callable[[str, str], None] | None = None
+    cost: int = 0
+    cpu_s: float = 0.0
+    opened: dict[int, Opened] = {}
     effect: bool = False
     # No future is named here: of those who import this few have a loop.
     rest: Any = None

@@ -24,6 +24,11 @@ The operator's file, ``config/config.toml``: the tier where nobody names one, an
     [process]
     tier = "container"
 
+    [[quota]]
+    owner = "*"
+    per = "day"
+    calls = 100_000
+
 Each process reads it once.  A word that means nothing is refused, since what an operator meant to forbid must not be
 allowed by a slip of the finger; so is a file that somebody else could have written to.
 """
@@ -34,7 +39,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -46,12 +51,16 @@ from fastness.limits import RANGES, SIZES, Limits, parse_size
 from fastness.tier import Tier
 from fastness.wildcard import pattern_problem
 
+if TYPE_CHECKING:
+    from fastness.capabilities._llm_settings import Settings
+    from fastness.metering.quotas import Quota
+
 __all__ = ["NAME", "Config", "load"]
 
 NAME = "config.toml"
 _LONGEST = 1 << 20
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TABLES = {"ceiling": dict, "fs": dict, "net": dict, "process": dict, "tier": str}
+_TABLES = {"ceiling": dict, "fs": dict, "llm": dict, "net": dict, "process": dict, "quota": list, "tier": str}
 _CEILING = ("tiers", "kinds", "scopes", "limits", "provides", "lookups", "declares")
 _PATTERNS = ("provides", "lookups", "declares")
 
@@ -72,6 +81,9 @@ class Config:
     and owner.  ``secrets`` is the file of credentials for ``net``, ``trust`` one of certificates in PEM, ``reach`` what
     it may reach though it is not public.  ``process_tier`` is where every program of ``process`` runs, whichever tier
     was granted; empty for that one.
+
+    ``llm`` says which models are asked and what they cost, or is None.  ``quotas`` are what plugins may use up for
+    owners.
     """
 
     def __init__(self, path: str, plain: Mapping[str, Any]) -> None:
@@ -90,6 +102,8 @@ class Config:
         self.secrets = self._file("net.secrets", net.get("secrets"))
         self.trust = self._file("net.trust", net.get("trust"))
         self.reach = self._reach(net.get("allow", []))
+        self.llm = self._llm(plain["llm"]) if "llm" in plain else None
+        self.quotas = tuple(self._quotas(plain.get("quota", [])))
         # The rest of it needs to know the capabilities; this much is told before one is asked for.
         self._known("ceiling", plain.get("ceiling", {}), _CEILING)
 
@@ -162,6 +176,28 @@ class Config:
                 raise self._wrong(f"{field}.{error.field}", error.value, error.allowed) from None
             found.append(one)
         return tuple(found)
+
+    def _llm(self, plain: Mapping[str, Any]) -> Settings:
+        from fastness.capabilities._llm_settings import settings_of
+
+        try:
+            return settings_of(plain)
+        except ConfigurationError as error:
+            raise self._wrong(error.field, error.value, error.allowed) from None
+
+    def _quotas(self, plain: Any) -> Iterable[Quota]:
+        if not plain:
+            return
+        from fastness.metering.quotas import WRITTEN, quota_of
+
+        for index, item in enumerate(plain):
+            field = f"quota[{index}]"
+            self._typed(field, item, dict)
+            self._known(field, item, WRITTEN)
+            try:
+                yield quota_of(item, field)
+            except ConfigurationError as error:
+                raise self._wrong(error.field, error.value, error.allowed) from None
 
     def _limits(self, plain: Any) -> Limits:
         self._typed("ceiling.limits", plain, dict)

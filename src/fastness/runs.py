@@ -119,6 +119,8 @@ class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """
     What a run used: ``wall_s`` and ``cpu_s`` of the guest, ``queue_s`` waiting for a free guest, ``memory`` in bytes
     (linear memory or resident set at its largest, the warm guest included), bytes written and files left.
+
+    ``cost`` is what its calls cost, in billionths of the operator's currency.
     """
 
     wall_s: float = 0.0
@@ -130,6 +132,7 @@ class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     file_bytes: int = 0
     files: int = 0
     calls: int = 0
+    cost: int = 0
     denials_dropped: int = 0
 
 

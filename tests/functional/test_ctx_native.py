@@ -83,7 +83,9 @@ class Paper:
         self.rows.append(f"intent {intent.operation} {intent.target}")
         return len(self.rows)
 
-    def done(self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int) -> None:
+    def done(
+        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+    ) -> None:
         self.rows.append(f"outcome {number} {code}".strip())
 
     def refused(self, intent: Intent, *, code: str) -> None:

@@ -15,11 +15,17 @@ import wat_programs as wat
 from ctx_support import Box, BoxScope, Host
 
 import fastness
+import models
 from fastness._wasi import compiler
 from fastness.attack.assemble import assemble
 from fastness.backends.base import Report, Staged
 from fastness.backends.wasm import WasmBackend
+from fastness.broker.calls import RunCalls
+from fastness.broker.gate import Gate
+from fastness.capabilities.llm import Llm, LlmScope
+from fastness.capabilities.memory import Memory, MemoryScope
 from fastness.errors import ConfigurationError
+from fastness.metering.ledger import Ledger
 from fastness.runs import DenialCode, OutcomeKind, PluginCall
 from fastness.waiting import ThreadWaiting, drive
 from plugin_homes import own_home, package
@@ -305,3 +311,41 @@ def test_what_an_example_may_not_it_is_told(host: Host) -> None:
     report = run(host, assemble(text[1]), PluginCall(module="keeper.wasm", method="give"), calls)
     assert (report.outcome.kind, report.stderr) == (OutcomeKind.GUEST_ERROR, b"no not_granted")
     assert isinstance(host.box, Box)
+
+
+# What else is called by lines.
+
+
+def test_models_and_memory_by_lines(host: Host, tmp_path: Path) -> None:
+    """A program without frames asks a model and notes what it heard; a model's name is no tier for it either."""
+    (tmp_path / "memory").mkdir(mode=0o700)
+    server = models.Models()
+    ledger = Ledger(str(tmp_path / "usage.db"))
+    adapters: dict[str, Any] = {"llm": Llm(server.settings(), ledger), "memory": Memory(str(tmp_path / "memory"))}
+    scopes: dict[str, Any] = {
+        "llm": LlmScope(tiers=("cheap",), budget=1.0),
+        "memory": MemoryScope(notes=10, quota=10_000),
+    }
+    gate = Gate(scopes, {kind: one.spec for kind, one in adapters.items()}, adapters)
+    calls = RunCalls(
+        gate, host.paper, run="r", plugin="p", owner="o", calls=10, value_bytes=1 << 20, deadline=time.monotonic() + 60
+    )
+    asked = (
+        b'llm ask {"prompt":"what?"}\n',
+        b'llm ask {"prompt":"what?","tier":"large-1"}\n',
+        b'llm ask {"prompt":"what?","tier":"strong"}\n',
+        b'memory add {"text":"it is a boiler"}\n',
+        b'memory search {"words":"boiler"}\n',
+        b'memory search {"words":"boiler","owner":"other"}\n',
+    )
+    try:
+        said = lines(run(host, teller(*asked), calls=calls))
+    finally:
+        server.close()
+    assert msgspec.json.decode(said[0].removeprefix("ok "))["text"] == "echo: what?"
+    assert said[1].startswith("no invalid")
+    assert said[2].startswith("no not_granted")
+    assert said[3] == "ok 1"
+    assert msgspec.json.decode(said[4].removeprefix("ok "))["notes"][0]["excerpt"] == "it is a boiler"
+    assert said[5].startswith("no invalid")
+    assert len(server.asked) == 1

@@ -269,7 +269,9 @@ class _Nowhere:
     def intend(self, intent: Intent) -> int:
         return 1
 
-    def done(self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int) -> None:
+    def done(
+        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+    ) -> None:
         pass
 
     def refused(self, intent: Intent, *, code: str) -> None:

@@ -98,7 +98,7 @@ def put(folder: Path, files: Files) -> Path:
 
 class Home:
     """
-    A host of plugins in a home of its own; ``data`` is that home's folder.
+    A host of plugins in a home of its own; ``data`` is that home's folder, and ``settings`` what its operator says.
     """
 
     def __init__(
@@ -107,11 +107,16 @@ class Home:
         *,
         adapters: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        settings: str = "",
     ) -> None:
         self._arena = arena
         # Not in the folder that guests of another user may write to: such a home is refused, and rightly.
         self.top = arena.shared_folder(0o700)
         self.data = self.top / "data"
+        if settings:
+            (self.top / "config").mkdir(0o700)
+            (self.top / "config" / config.NAME).touch(0o600)
+            (self.top / "config" / config.NAME).write_text(settings)
         self._before = home._base
         self._count = 0
         # Caches and running things stay the user's own; what is kept and decided is the attempt's.

@@ -64,7 +64,9 @@ class Paper:
         """Taken note of by nobody."""
         return 1
 
-    def done(self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int) -> None:
+    def done(
+        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+    ) -> None:
         """As above."""
 
     def refused(self, intent: Intent, *, code: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from fastness.audit import keys, schema, writers
-from fastness.audit.record import GENESIS, KILLED, SHORT, About, AuditRecord, Sealer, clean, number
+from fastness.audit.record import GENESIS, KILLED, About, AuditRecord, Sealer, clean, number, texts_of
 from fastness.database import failed
 from fastness.errors import BackendError, FastnessError
 from fastness.runs import DenialCode
@@ -31,7 +31,7 @@ _TOGETHER = 256
 #: How many of a record's values say what it is about.
 _ABOUT = 6
 #: The others of an intent.
-_ANNOUNCED = ("intent", "allowed", "", 0, 0, 0, 0)
+_ANNOUNCED = ("intent", "allowed", "", 0, 0, 0, 0, 0)
 #: Outcomes, and what else has happened, that wait for the next commit because theirs failed.
 _LATE = 4096
 #: Codes that say that it was refused before any effect; what was refused later has another code.
@@ -99,15 +99,23 @@ class AuditLog:
         return int(self._append(self._of(about) + _ANNOUNCED, sync=about.leaves, opens=True)[0])
 
     def done(
-        self, number_of: int, about: About, *, code: str = "", micros: int = 0, bytes_in: int = 0, bytes_out: int = 0
+        self,
+        of: int,
+        about: About,
+        *,
+        code: str = "",
+        micros: int = 0,
+        bytes_in: int = 0,
+        bytes_out: int = 0,
+        cost: int = 0,
     ) -> None:
         """
         Record how what was announced by the record of this number has ended.
 
         Where that fails, BackendError is raised, and the outcome is kept and written before the next record.
         """
-        values = self._of(about) + _outcome(number_of, code, micros, bytes_in, bytes_out)
-        self._append(values, closes=number_of)
+        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost)
+        self._append(values, closes=of)
 
     def intend_at_once(self, about: About) -> int | None:
         """As :meth:`intend` for what does not leave; None, and nothing recorded, where that would wait for others."""
@@ -115,15 +123,23 @@ class AuditLog:
         return None if row is None else int(row[0])
 
     def done_at_once(
-        self, number_of: int, about: About, *, code: str = "", micros: int = 0, bytes_in: int = 0, bytes_out: int = 0
+        self,
+        of: int,
+        about: About,
+        *,
+        code: str = "",
+        micros: int = 0,
+        bytes_in: int = 0,
+        bytes_out: int = 0,
+        cost: int = 0,
     ) -> bool:
         """As :meth:`done`; False, and nothing recorded, where that would wait for others."""
-        values = self._of(about) + _outcome(number_of, code, micros, bytes_in, bytes_out)
-        return self._append_at_once(values, closes=number_of) is not None
+        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost)
+        return self._append_at_once(values, closes=of) is not None
 
     def refused(self, about: About, *, code: str) -> None:
         """Record what was refused, and did not happen."""
-        self._append((*self._of(about), "intent", "refused", clean(code), 0, 0, 0, 0))
+        self._append((*self._of(about), "intent", "refused", clean(code), 0, 0, 0, 0, 0))
 
     # of the host itself
 
@@ -147,7 +163,7 @@ class AuditLog:
         With ``keep`` it has happened: where BackendError is raised it is kept, as outcomes are.
         """
         texts = (run, plugin, owner, capability, op, target)
-        values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0)
+        values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0, 0)
         return schema.record_of(self._append(values, sync=sync, keep=keep))
 
     def settle(self) -> None:
@@ -186,7 +202,7 @@ class AuditLog:
         """What a record says of what it is about.  An outcome is mostly of what the intent just before it was of."""
         known, texts = self._last
         if known is not about:
-            texts = _about(about)
+            texts = texts_of(about)
             self._last = about, texts
         return texts
 
@@ -369,18 +385,11 @@ class AuditLog:
         for intent in owed.fetchall():
             seq += 1
             # What it was about, from ``run`` to ``target``.
-            values = (*intent[2 : 2 + _ABOUT], "outcome", "allowed", KILLED, 0, 0, 0, intent[0])
+            values = (*intent[2 : 2 + _ABOUT], "outcome", "allowed", KILLED, 0, 0, 0, 0, intent[0])
             previous = self._insert(connection, seq, previous, values)[-1]
 
 
-def _outcome(number_of: int, code: str, micros: int, bytes_in: int, bytes_out: int) -> tuple[Any, ...]:
+def _outcome(of: int, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int) -> tuple[Any, ...]:
     decision = "refused" if code in _REFUSALS else "allowed"
-    return "outcome", decision, clean(code), number(micros), number(bytes_in), number(bytes_out), number_of
-
-
-def _about(about: About) -> tuple[str, ...]:
-    texts = (about.run, about.plugin, about.owner, about.capability, about.operation, about.target)
-    together = "".join(texts)
-    if len(together) <= SHORT and together.isascii():
-        return texts
-    return tuple(map(clean, texts))
+    counts = (number(micros), number(bytes_in), number(bytes_out), number(cost))
+    return "outcome", decision, clean(code), *counts, of

@@ -12,7 +12,7 @@ import msgspec
 
 from fastness.errors import HostBug
 
-__all__ = ["FIELDS", "GENESIS", "KILLED", "SHORT", "About", "AuditRecord", "Sealer", "clean", "number"]
+__all__ = ["FIELDS", "GENESIS", "KILLED", "SHORT", "About", "AuditRecord", "Sealer", "clean", "number", "texts_of"]
 
 #: ``prev_hash`` of the first record.
 GENESIS = "0" * 64
@@ -39,7 +39,8 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
 
     ``target`` names what was acted on, never a payload, a credential or a URL's query.  ``micros`` is how long the
-    effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.
+    effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.  ``cost`` is what an effect cost,
+    in billionths of the operator's currency.
 
     ``writer`` is the process that wrote it, by a random name.
 
@@ -61,6 +62,7 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     micros: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    cost: int = 0
     intent: int = 0
     writer: str = ""
     prev_hash: str = GENESIS
@@ -107,6 +109,7 @@ class About(Protocol):
 
 
 FIELDS: tuple[str, ...] = AuditRecord.__struct_fields__
+_COST = FIELDS.index("cost")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -125,8 +128,10 @@ class Sealer:
     def seal(self, row: tuple[Any, ...]) -> str:
         """The ``hash`` of a row without its last value, which is the hash."""
         # A list in JSON: no two rows have the same text, since all values are texts and numbers of fixed places.
+        # Of what cost nothing, as nothing did before there was this field, the list has one value less.
         inner = self._inner.copy()
-        inner.update(_encode(row))
+        free = len(row) > _COST and row[_COST] == 0
+        inner.update(_encode(row[:_COST] + row[_COST + 1 :] if free else row))
         outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.hexdigest()
@@ -153,3 +158,12 @@ def clean(text: str) -> str:
 def number(value: int) -> int:
     """A count as a record keeps it: not negative, and exact in every reader of JSON."""
     return value if type(value) is int and 0 <= value <= _NUMBER_MAX else min(max(int(value), 0), _NUMBER_MAX)
+
+
+def texts_of(about: About) -> tuple[str, ...]:
+    """What a record is about, as the record keeps it."""
+    texts = (about.run, about.plugin, about.owner, about.capability, about.operation, about.target)
+    together = "".join(texts)
+    if len(together) <= SHORT and together.isascii():
+        return texts
+    return tuple(map(clean, texts))

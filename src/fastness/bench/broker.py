@@ -17,11 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fastness.audit.log import AuditLog
 from fastness.audit.verify import verify
 from fastness.backends import registry
 from fastness.backends.base import Staged
 from fastness.bench.native import missing, sampler, taken_in_turn
+from fastness.bench.remembered import SEARCHED, remembered
 from fastness.bench.rows import Row, median, percentile
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import Functions, HostFunction, HostScope
@@ -41,6 +44,7 @@ PROMISES = {
     "call from inside isolated, its record synced first": 0.8,
     "10,000 audit rows verified": 1000,
     "plugin from a pool, isolated": 2,
+    SEARCHED: 20,
 }
 TIERS = ("isolated", "confined", "worker", "wasm")
 _RECORDS = 10_000
@@ -126,6 +130,8 @@ def broker(quick: bool) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix=f"fastness-bench-{os.getpid()}-") as folder:
             yield from _calls(tier, Path(folder), quick)
     yield _verified()
+    for row in remembered(quick):
+        yield msgspec.structs.replace(row, promise=PROMISES.get(row.name))
 
 
 def _decision(quick: bool) -> Row:

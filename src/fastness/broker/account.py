@@ -21,7 +21,14 @@ from fastness.capability import CallContext
 from fastness.errors import BackendError, Denied
 from fastness.runs import DenialCode
 
-__all__ = ["Account"]
+__all__ = ["Account", "told_of"]
+
+
+def told_of(code: str, micros: int, context: CallContext) -> dict[str, Any]:
+    """What is recorded of the end of a call."""
+    told = {"code": code, "micros": micros, "bytes_in": context.bytes_in, "bytes_out": context.bytes_out}
+    # A trail of somebody else's need not know what costs are, as long as there are none.
+    return {**told, "cost": context.cost} if context.cost else told
 
 
 class Account:
@@ -35,7 +42,7 @@ class Account:
         self._announced = [(number, intent)]
         #: Of all that was announced but the last, whether it may have had its effect.
         self._effects: list[bool] = []
-        context.before = self._before
+        context.before, context.note = self._before, self._note
 
     @property
     def effect(self) -> bool:
@@ -54,6 +61,10 @@ class Account:
         self._context.effect = False
         self._gate.stand(target)
 
+    def _note(self, target: str, code: str) -> None:
+        """What was not accepted of an answer is a refusal beside the call."""
+        self._trail.refused(msgspec.structs.replace(self._announced[0][1], target=target[:TEXT_MAX]), code=code)
+
     def end(self, code: str, *, refused: DenialCode | None) -> bool:
         """It has ended: ``refused`` where that is a refusal.  False where that could not be recorded."""
         rest = self._context.rest
@@ -70,17 +81,16 @@ class Account:
 
     def _record(self, code: str, refused: DenialCode | None) -> bool:
         micros = (time.monotonic_ns() - self._began) // 1000
-        bytes_in, bytes_out = self._context.bytes_in, self._context.bytes_out
+        told = told_of(code, micros, self._context)
         recorded = True
         for (number, intent), effect in zip(self._announced, [*self._effects, self._context.effect], strict=True):
             how = ANSWER + code if refused is not None and effect else code
-            told: dict[str, Any] = {"code": how, "micros": micros, "bytes_in": bytes_in, "bytes_out": bytes_out}
             try:
-                self._trail.done(number, intent, **told)
+                self._trail.done(number, intent, **{**told, "code": how})
             except BackendError:
                 recorded = False
-            # What went to and fro is counted once.
-            bytes_in = bytes_out = 0
+            # What went to and fro, and what it cost, is counted once.
+            told = {"micros": micros, "bytes_in": 0, "bytes_out": 0}
         return recorded
 
 

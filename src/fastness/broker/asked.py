@@ -13,11 +13,12 @@ import msgspec
 from fastness.broker.gate import Allowed, arguments_of
 from fastness.broker.trail import Intent
 from fastness.brokered import Granted
-from fastness.capability import CallContext, Operation
+from fastness.capability import CallContext, Opened, Operation
+from fastness.errors import GuestProtocolError
 from fastness.limits import Limits
 from fastness.wire import values
 
-__all__ = ["TEXT_MAX", "Asker", "described"]
+__all__ = ["TEXT_MAX", "Asker", "Invalid", "described"]
 
 #: Characters of a target that are recorded, and of a text that a guest is told.
 TEXT_MAX = 500
@@ -37,6 +38,10 @@ def described(kind: str, operation: Operation) -> Granted:
     )
 
 
+class Invalid(Exception):
+    """What a guest sent are no arguments of this operation; the message is fit for the guest."""
+
+
 class Asker:
     """
     On whose behalf the calls of one run are made, as the host knows it.
@@ -54,6 +59,8 @@ class Asker:
         self._deadline = math.inf if deadline is None else deadline
         self._seconds = seconds if deadline is None else 0.0
         self._spent: dict[str, int] = {}
+        #: What calls have left open, by the adapter's numbers.
+        self.opened: dict[int, Opened] = {}
 
     def intent(self, capability: str, operation: str, target: str = "", leaves: bool = False) -> Intent:
         """What is recorded of a call."""
@@ -73,10 +80,15 @@ class Asker:
         """
         What a guest sent, as the operation's own type, and what is recorded of it.
 
-        Raises GuestProtocolError and ``msgspec.ValidationError``.
+        Raises Invalid.
         """
-        plain = values.decode(arguments) if arguments else {}
-        given = arguments_of(decided.operation, plain)
+        try:
+            plain = values.decode(arguments) if arguments else {}
+            given = arguments_of(decided.operation, plain)
+        except GuestProtocolError as error:
+            raise Invalid(f"the arguments cannot be read: {error}") from error
+        except msgspec.ValidationError as error:
+            raise Invalid(str(error)) from error
         target = decided.operation.target(given)[:TEXT_MAX]
         return given, self.intent(capability, operation, target, decided.operation.leaves)
 
@@ -95,4 +107,5 @@ class Asker:
             deadline=self._deadline,
             spent=self._spent,
             limits=self._limits,
+            opened=self.opened,
         )

@@ -8,34 +8,39 @@ time it is looked at: decoded with bounds into a type of the operation's own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import threading
 import time
 from collections.abc import Coroutine
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from fastness.broker import portal
-from fastness.broker.account import Account
+from fastness.broker.account import Account, told_of
 from fastness.broker.answers import Answers
-from fastness.broker.asked import TEXT_MAX, Asker, described
+from fastness.broker.asked import TEXT_MAX, Asker, Invalid, described
+from fastness.broker.counts import Counts
 from fastness.broker.failures import failure
 from fastness.broker.gate import Gate, Refused
+from fastness.broker.leavings import Leavings
+from fastness.broker.lookout import Lookout
 from fastness.broker.outcomes import Outcomes
 from fastness.broker.refusals import Refusals
 from fastness.broker.trail import Intent, Trail
 from fastness.brokered import Answer, Granted, TooManyCalls
 from fastness.capability import CallContext, Later
-from fastness.errors import BackendError, GuestProtocolError
+from fastness.errors import BackendError, QuotaExceeded
 from fastness.limits import Limits
 from fastness.runs import Denial, DenialCode
 from fastness.wire import values
 
+if TYPE_CHECKING:
+    import msgspec
+
+    from fastness.metering.meter import Meter
+
 #: Seconds that cancelled calls have to come to rest, and those that the loop has, which may wait for the trail.
 _REST_S, _LOOP_S = 1.0, 5.0
-#: Seconds between two looks at whether a grant stands, while something is in flight.
-_LOOK_S = 0.05
 #: No answer: the call was recorded, and goes on in the loop.
 _LATER = Answer(0)
 
@@ -51,7 +56,8 @@ class RunCalls:
     does not: whoever revoked it may be another process.  Close it when the run is over.
 
     Calls are served in the broker's loop.  With ``here``, those whose adapter and trail wait for nobody are served on
-    the thread that submits them, which must be one that may take a tenth of a millisecond for it.
+    the thread that submits them, which must be one that may take a tenth of a millisecond for it.  ``meter`` counts
+    what is used, and refuses calls that a quota does not leave.
     """
 
     def __init__(
@@ -68,18 +74,21 @@ class RunCalls:
         seconds: float = 60.0,
         limits: Limits | None = None,
         here: bool = False,
+        meter: Meter | None = None,
     ) -> None:
         self._gate = gate
         self._trail = trail
+        self._counts = Counts(gate, meter)
         self._outcomes = Outcomes(trail)
         self._quick = self._outcomes.quick
         #: Whether calls may be served where they are submitted; those that a thread serves just now.
         self._submits = here and self._quick is not None
         self._serving: set[int] = set()
         self._asker = Asker(run, plugin, owner, limits or Limits(), deadline, seconds)
+        self._leavings = Leavings(self._asker, trail, self._counts)
         self._left = calls
         self._value_bytes = value_bytes
-        self._timer: asyncio.TimerHandle | None = None
+        self._lookout = Lookout(gate, lambda: bool(self._tasks) and not self._closed, self._cut_short)
         self._lock = threading.Lock()
         self._answers = Answers()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -142,6 +151,11 @@ class RunCalls:
             self._outcomes.settle(wait=False)
         return found
 
+    @property
+    def cost(self) -> int:
+        """What the calls cost that are over, in billionths of the operator's currency."""
+        return self._counts.cost
+
     def denials(self) -> tuple[tuple[Denial, ...], int]:
         """Refusals so far, and how many did not fit."""
         return self._refusals.rows()
@@ -156,7 +170,7 @@ class RunCalls:
         self._outcomes.settle(wait=True)
         with self._lock:
             # A run that called nothing has woken no loop.
-            idle = not (self._waiting or self._tasks or self._serving)
+            idle = not (self._waiting or self._tasks or self._serving or self._asker.opened)
         if not idle:
             portal.rest(self._rest(), _REST_S + _LOOP_S)
 
@@ -189,13 +203,16 @@ class RunCalls:
             return None
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
-        except (GuestProtocolError, msgspec.ValidationError):
+        except Invalid:
             return None
         context = self._asker.context(decided)
         if self._outcomes:
             self._outcomes.settle(wait=False)
+        if not self._counts.take():
+            return None
         number = self._quick.intend_at_once(intent)
         if number is None:
+            self._counts.give_back()
             return None
         began = time.monotonic_ns()
         code, message, value = "", "", b""
@@ -211,9 +228,8 @@ class RunCalls:
             code, message, noted = failure(error)
             if noted is not None:
                 self._refusals.note(intent, noted)
-        micros = (time.monotonic_ns() - began) // 1000
-        bytes_in, bytes_out = context.bytes_in, context.bytes_out
-        self._outcomes.owe(number, intent, code=code, micros=micros, bytes_in=bytes_in, bytes_out=bytes_out)
+        self._counts.over(capability, code, context)
+        self._outcomes.owe(number, intent, **told_of(code, (time.monotonic_ns() - began) // 1000, context))
         if self._closed:
             # Whoever closed may have looked for what is owed before this was.
             self._outcomes.settle(wait=True)
@@ -228,6 +244,7 @@ class RunCalls:
                 self._start(id, self._do(id, number, intent, *of))
                 return
             self._dropped.discard(id)
+        self._counts.over(intent.capability, self._why.value)
         self._outcomes.record(number, intent, {"code": self._why.value, "micros": 0, "bytes_in": 0, "bytes_out": 0})
 
     def _begin(self, id: int, capability: str, operation: str, arguments: bytes) -> None:
@@ -262,8 +279,7 @@ class RunCalls:
     def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(self._held(id, work))
         self._tasks[id] = task
-        if self._timer is None and self._gate.may_end:
-            self._timer = task.get_loop().call_later(_LOOK_S, self._look)
+        self._lookout.begin(task.get_loop())
 
     async def _held(self, id: int, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -273,17 +289,9 @@ class RunCalls:
             with self._lock:
                 self._tasks.pop(id, None)
 
-    def _look(self) -> None:
-        """The gate judges calls that begin; this ends those that had begun when their grant did."""
-        with self._lock:
-            self._timer = None
-            if self._closed or not self._tasks:
-                return
-            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
-        ended = self._gate.ended()
-        if ended is not None:
-            self._why = ended
-            self._cancel_all()
+    def _cut_short(self, why: DenialCode) -> None:
+        self._why = why
+        self._cancel_all()
 
     def _drop(self, id: int) -> None:
         with self._lock:
@@ -298,6 +306,7 @@ class RunCalls:
             tasks = list(self._tasks.values())
         for task in tasks:
             self._cancel(task)
+        self._leavings.end_soon()
 
     @staticmethod
     def _cancel(task: asyncio.Task[None]) -> None:
@@ -315,22 +324,30 @@ class RunCalls:
         # What another thread serves just now takes no longer than this.
         while self._serving and time.monotonic() < ends:  # noqa: ASYNC110  # as above: it is no task
             await asyncio.sleep(0.001)
+        await self._leavings.end()
 
     def _recorded(
         self, id: int, capability: str, operation: str, arguments: bytes
     ) -> tuple[int, Intent, Any, msgspec.Struct, CallContext] | None:
         """What there is to do of a call, recorded as about to happen; None where it is answered, and nothing is."""
-        decided = self._gate.decide(capability, operation)
         intent = self._asker.intent(capability, operation)
+        try:
+            self._counts.admit(capability)
+        except QuotaExceeded as error:
+            self._refusals.note(intent, DenialCode.QUOTA)
+            self._tell(id, intent, DenialCode.QUOTA.value, str(error))
+            return None
+        except BackendError:
+            self._answers.put(Answer(id, code="failed", message="the call could not be counted, so nothing was done"))
+            return None
+        decided = self._gate.decide(capability, operation)
         if isinstance(decided, Refused):
-            self._refuse(id, intent, decided.code, "")
+            self._refusals.note(intent, decided.code)
+            self._fail(id, intent, decided.code.value, "")
             return None
         try:
             given, intent = self._asker.understood(decided, capability, operation, arguments)
-        except GuestProtocolError as error:
-            self._fail(id, intent, "invalid", f"the arguments cannot be read: {error}")
-            return None
-        except msgspec.ValidationError as error:
+        except Invalid as error:
             self._fail(id, intent, "invalid", str(error))
             return None
         context = self._asker.context(decided)
@@ -338,6 +355,7 @@ class RunCalls:
             number = self._trail.intend(intent)
         except BackendError:
             # What cannot be recorded does not happen.
+            self._counts.over(capability, "failed")
             self._answers.put(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
             return None
         return number, intent, decided.adapter, given, context
@@ -361,6 +379,7 @@ class RunCalls:
             refused, code = self._why, self._why.value
         except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
             code, message, refused = failure(error)
+        self._counts.over(intent.capability, code, context)
         unheard = cancelled and refused is DenialCode.CANCELLED
         if refused is not None and not unheard:
             self._refusals.note(intent, refused, effect=account.effect)
@@ -370,13 +389,11 @@ class RunCalls:
             return
         self._answers.put(Answer(id, value, code, message[:TEXT_MAX]))
 
-    def _refuse(self, id: int, intent: Intent, code: DenialCode, message: str) -> None:
-        self._refusals.note(intent, code)
-        self._fail(id, intent, code.value, message)
-
     def _fail(self, id: int, intent: Intent, code: str, message: str) -> None:
-        try:
+        self._counts.over(intent.capability, code)
+        self._tell(id, intent, code, message)
+
+    def _tell(self, id: int, intent: Intent, code: str, message: str) -> None:
+        with contextlib.suppress(BackendError):  # nothing has happened that would go unrecorded
             self._trail.refused(intent, code=code)
-        except BackendError:
-            pass  # nothing has happened that would go unrecorded
         self._answers.put(Answer(id, code=code, message=message[:TEXT_MAX]))

@@ -89,6 +89,10 @@ class Gate:
         ended = self.ended()
         return entry if ended is None else Refused(ended)
 
+    def knows(self, capability: str) -> bool:
+        """Whether this kind is in the policy."""
+        return capability in self._known
+
     @property
     def may_end(self) -> bool:
         """Whether what this run may do can end before the run does."""

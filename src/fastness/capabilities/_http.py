@@ -8,10 +8,8 @@ nothing: it is told the addresses, the fields and the ceilings.  A connection se
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from ipaddress import ip_address
@@ -19,21 +17,21 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.to_thread
 import httpcore2
 import msgspec
-from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar, checkpoint
+from anyio.lowlevel import checkpoint
 
 from fastness.capabilities._addresses import Address
 from fastness.capabilities._bodies import Body, BrokenBody, TooLarge
+from fastness.capabilities._resolving import resolve
+from fastness.capabilities._tls import tls_context
 from fastness.capabilities._urls import Url
 from fastness.capability import CallContext
 from fastness.errors import AdapterError, Denied, QuotaExceeded
 from fastness.limits import KIB
 from fastness.runs import DenialCode
 
-__all__ = ["Answer", "Client", "resolve"]
+__all__ = ["Answer", "Begun", "Client", "NotSent", "resolve", "told"]
 
 #: Bytes of an answer before its body: status line, fields, and answers that announce another (RFC 9110, 15.2).
 _HEAD_BYTES = 64 * KIB
@@ -48,6 +46,10 @@ _TURN = 64
 #: Addresses of one name that are tried.
 _ATTEMPTS = 4
 _WITHOUT_BODY = frozenset((204, 205, 304))
+
+
+class NotSent(AdapterError):
+    """No connection came about, so nothing of the request was sent."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -93,6 +95,23 @@ class Client:
 
         Raises Denied (too_large), QuotaExceeded, AdapterError.
         """
+        begun = await self.begin(method, url, headers, body, addresses, context)
+        try:
+            with _translated(), _quiet():
+                return await self._read(method, begun, follows)
+        finally:
+            await begun.aclose()
+
+    async def begin(
+        self,
+        method: str,
+        url: Url,
+        headers: dict[str, str],
+        body: bytes,
+        addresses: Sequence[Address],
+        context: CallContext,
+    ) -> Begun:
+        """Send one request and read what comes before the answer's body.  Raises QuotaExceeded, AdapterError."""
         meter = _Meter(context)
         scheme, host = url.scheme.encode(), url.host.name.encode()
         connection = httpcore2.AsyncHTTPConnection(
@@ -111,25 +130,17 @@ class Client:
             content=body or None,
             extensions={"timeout": {"connect": self._connect_s}},
         )
+        begun = Begun(connection, meter)
         try:
             with _translated(), _quiet():
-                response = await connection.handle_async_request(request)
-                try:
-                    return await self._read(method, response, meter, follows)
-                finally:
-                    with anyio.move_on_after(1, shield=True):
-                        await response.aclose()
-        finally:
-            with anyio.move_on_after(1, shield=True):
-                await connection.aclose()
+                begun.has_come(await connection.handle_async_request(request))
+        except BaseException:
+            await begun.aclose()
+            raise
+        return begun
 
-    async def _read(self, method: str, response: httpcore2.Response, meter: _Meter, follows: frozenset[int]) -> Answer:
-        meter.head = False
-        answer = Answer(response.status, bytes(response.extensions.get("reason_phrase", b"")), response.headers)
-        if len(answer.headers) > _MOST_FIELDS:
-            raise AdapterError("the answer has too many header fields")
-        if answer.status == 101 or response.extensions.get("http_version") not in (b"HTTP/1.0", b"HTTP/1.1"):
-            raise AdapterError("the answer wants another protocol")
+    async def _read(self, method: str, begun: Begun, follows: frozenset[int]) -> Answer:
+        answer = begun.answer
         if method == "HEAD" or answer.status in _WITHOUT_BODY:
             return answer
         if answer.status in follows and answer.values(b"location"):
@@ -139,15 +150,8 @@ class Client:
             if any(int(value) > self._response_bytes for value in answer.values(b"content-length") if value.isdigit()):
                 raise TooLarge
             body = Body(self._response_bytes, encoding)
-            chunks = 0
-            async for piece in response.aiter_stream():
-                chunks += 1
-                meter.content += len(piece)
+            async for piece in begun.pieces(_MOST_CHUNKS):
                 body.add(piece)
-                if chunks > _MOST_CHUNKS + meter.content // KIB:
-                    raise AdapterError("the answer is cut into too many pieces")
-                if not chunks % _TURN:
-                    await checkpoint()
             return msgspec.structs.replace(answer, body=body.whole(), decoded=encoding not in ("", "identity"))
         except TooLarge:
             raise Denied(DenialCode.TOO_LARGE, f"an answer of more than {self._response_bytes} bytes") from None
@@ -156,8 +160,62 @@ class Client:
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = _tls_context(self._trust)
+            self._tls = tls_context(self._trust)
         return self._tls
+
+
+class Begun:
+    """An answer whose body is still to be read: what came before it is ``answer``."""
+
+    def __init__(self, connection: httpcore2.AsyncHTTPConnection, meter: _Meter) -> None:
+        self._connection = connection
+        self._meter = meter
+        self._response: httpcore2.Response | None = None
+        self.answer = Answer(0, b"", [])
+
+    def has_come(self, response: httpcore2.Response) -> None:
+        """The head of the answer.  Raises AdapterError where it is not one that can be read on."""
+        self._response = response
+        self._meter.head = False
+        reason = bytes(response.extensions.get("reason_phrase", b""))
+        self.answer = Answer(response.status, reason, response.headers)
+        if len(response.headers) > _MOST_FIELDS:
+            raise AdapterError("the answer has too many header fields")
+        if response.status == 101 or response.extensions.get("http_version") not in (b"HTTP/1.0", b"HTTP/1.1"):
+            raise AdapterError("the answer wants another protocol")
+
+    async def pieces(self, most: int) -> AsyncGenerator[bytes, None]:
+        """
+        The body as it comes, still encoded, in at most ``most`` pieces and one more for each KiB.
+
+        What each step raises is not in words for a guest: see :func:`told`.
+        """
+        assert self._response is not None
+        chunks = 0
+        async for piece in self._response.aiter_stream():
+            chunks += 1
+            self._meter.content += len(piece)
+            if chunks > most + self._meter.content // KIB:
+                raise AdapterError("the answer is cut into too many pieces")
+            yield piece
+            if not chunks % _TURN:
+                await checkpoint()
+
+    async def aclose(self) -> None:
+        """End it.  Idempotent."""
+        response, self._response = self._response, None
+        with anyio.move_on_after(1, shield=True):
+            if response is not None:
+                await response.aclose()
+        with anyio.move_on_after(1, shield=True):
+            await self._connection.aclose()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """For each step of an answer that is read piece by piece: errors in words for a guest, and nothing logged."""
+    with _translated(), _quiet():
+        yield
 
 
 # what is spent
@@ -292,12 +350,12 @@ def _translated() -> Iterator[None]:
         while cause is not None and not isinstance(cause, ssl.SSLError):
             cause = cause.__cause__
         if isinstance(cause, ssl.SSLCertVerificationError):
-            raise AdapterError("the certificate is not one of this host, or nobody vouches for it") from None
-        raise AdapterError("no secure connection came about" if cause else "no connection came about") from None
+            raise NotSent("the certificate is not one of this host, or nobody vouches for it") from None
+        raise NotSent("no secure connection came about" if cause else "no connection came about") from None
     except httpcore2.ProtocolError:
         raise AdapterError("the answer is no proper HTTP") from None
     except httpcore2.TimeoutException:
-        raise AdapterError("no connection came about in time") from None
+        raise NotSent("no connection came about in time") from None
     except (httpcore2.NetworkError, OSError):
         raise AdapterError("the connection broke") from None
 
@@ -321,59 +379,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         _OURS.reset(token)
-
-
-# names and certificates
-
-
-async def resolve(name: str) -> list[str]:
-    """
-    The addresses of a name, from the system's resolver (getaddrinfo(3)), in text.  Raises OSError.
-
-    The name is absolute: no search list and no alias of the environment applies.  The thread that waits is left alone
-    when nobody waits for it any more, and no more than eight wait at once.
-    """
-
-    def ask() -> list[str]:
-        # As bytes: a text would be turned into ASCII once more, by other rules.
-        found = socket.getaddrinfo(f"{name}.".encode("ascii"), None, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-    return await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=_slots())
-
-
-def _slots() -> CapacityLimiter:
-    try:
-        return _SLOTS.get()
-    except LookupError:
-        _SLOTS.set(made := anyio.CapacityLimiter(8))
-        return made
-
-
-_SLOTS: RunVar[CapacityLimiter] = RunVar("fastness_resolving")
-
-#: Where systems keep the certificates that they trust, where OpenSSL was not built to look.
-_BUNDLES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-
-
-def _tls_context(trust: str | None) -> ssl.SSLContext:
-    """Certificates and names are verified; SSL_CERT_FILE, SSL_CERT_DIR and SSLKEYLOGFILE are not read."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if trust is None:
-        # The paths that are compiled in: set_default_verify_paths would let the environment replace them.
-        paths = ssl.get_default_verify_paths()
-        trust = next(filter(os.path.isfile, (paths.openssl_cafile, *_BUNDLES)), None)
-    try:
-        if trust is None:
-            raise FileNotFoundError
-        context.load_verify_locations(cafile=trust)
-    except (OSError, ssl.SSLError):
-        raise AdapterError("this host has no certificates to verify servers with") from None
-    return context

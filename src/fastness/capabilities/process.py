@@ -71,13 +71,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended: the outcome's name, its exit code where it had one, its output, and files new or changed."""
+    """
+    How it ended: the outcome's name, its exit code where it had one, its output, and files new or changed.
+
+    ``cpu_s`` are seconds of processor time that it took.
+    """
 
     outcome: str
     exit_code: int | None
     stdout: bytes
     stderr: bytes
     files: Mapping[str, bytes]
+    cpu_s: float = 0.0
 
 
 def _meet(asked: ProcessScope, allowed: ProcessScope) -> ProcessScope | None:
@@ -189,6 +194,7 @@ class Process:
             raise
         except Exception as error:
             raise AdapterError(f"the program could not be run ({type(error).__name__})") from error
+        context.cpu_s = ended.cpu_s
         context.bytes_in = len(ended.stdout) + len(ended.stderr) + sum(map(len, ended.files.values()))
         if context.bytes_in > _BYTES_MAX:
             raise AdapterError(f"what the program left is more than {in_words(_BYTES_MAX)}")

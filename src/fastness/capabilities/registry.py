@@ -22,6 +22,8 @@ GROUP = "fastness.capabilities"
 #: Kinds of this package, and the module that has each one's ``SPEC``.
 BUILT_IN: dict[str, str] = {
     "fs": "fastness.capabilities.fs",
+    "llm": "fastness.capabilities.llm",
+    "memory": "fastness.capabilities.memory",
     "net": "fastness.capabilities.net",
     "process": "fastness.capabilities.process",
     "storage": "fastness.capabilities.storage",

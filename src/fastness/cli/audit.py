@@ -22,6 +22,7 @@ from fastness.cli import exits
 from fastness.cli.console import err, stdout_console
 from fastness.cli.visible import one_line
 from fastness.errors import ConfigurationError
+from fastness.metering.money import in_money
 from fastness.runner.trail import open_trail, places
 
 if TYPE_CHECKING:
@@ -224,7 +225,8 @@ def _came(record: AuditRecord) -> str:
             return f"of {record.intent}: refused: {code}"
         if code and not record.micros:
             return f"of {record.intent}: {code}"
-        return f"of {record.intent}: {code or 'done'}, {record.micros} µs"
+        cost = f", cost {in_money(record.cost)}" if record.cost else ""
+        return f"of {record.intent}: {code or 'done'}, {record.micros} µs{cost}"
     if record.decision == "refused":
         return f"refused: {code}"
     if record.phase == "event":

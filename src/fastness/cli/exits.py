@@ -57,4 +57,6 @@ def of_error(error: errors.FastnessError) -> int:
         return UNAVAILABLE
     if isinstance(error, (errors.GuestProtocolError, errors.ApplyRefused)):
         return FAILED
+    if isinstance(error, errors.QuotaExceeded):
+        return LIMIT
     return BROKEN

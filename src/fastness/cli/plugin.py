@@ -203,6 +203,54 @@ def plugin_tier(plugin: str, name: str, trust: str | None, as_json: bool) -> int
     return body(plugin, name, trust=trust or "", as_json=as_json)
 
 
+@plugin.command("usage", context_settings=_CONTEXT)
+@click.option("--plugin", metavar="P", help="Only of this plugin.")
+@click.option("--owner", metavar="O", help="Only for this owner.")
+@click.option("--since", metavar="T", help="From this day on: 7d ago, or an ISO 8601 time.  [default: all]")
+@_json
+def plugin_usage(**options: Any) -> int:
+    """
+    Show what plugins used for owners: runs, calls, bytes, processor time and money; and how far quotas are used up.
+
+    Days are of UTC.  What is held is taken by a run that goes on, or was by a process that is gone: it counts as used.
+    """
+    from fastness.cli.plugin_usage import usage as body
+
+    return body(**options)
+
+
+@plugin.group("memory", context_settings=_CONTEXT)
+def plugin_memory() -> None:
+    """Look at what plugins noted for an owner, and erase it."""
+
+
+@plugin_memory.command("export", context_settings=_CONTEXT)
+@_owner
+@click.option("--plugin", metavar="P", help="Only what this plugin wrote.")
+def plugin_memory_export(owner: str, plugin: str | None) -> int:
+    """Print every note that was kept for an owner, one line of JSON for each."""
+    from fastness.cli.plugin_memory import export as body
+
+    return body(owner=owner, plugin=plugin)
+
+
+@plugin_memory.command("erase", context_settings=_CONTEXT)
+@_owner
+@click.option("--plugin", metavar="P", help="Only what this plugin wrote.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json
+def plugin_memory_erase(**options: Any) -> int:
+    """
+    Forget every note that was kept for an owner.
+
+    No word of them is left in the files.  At a terminal it asks first; elsewhere it needs --yes.  A plugin whose grant
+    stands may note again: revoke it first where it should not.
+    """
+    from fastness.cli.plugin_memory import erase as body
+
+    return body(**options)
+
+
 @plugin.command("try", context_settings=_CONTEXT)
 @click.argument("path", metavar="FILE|DIR")
 @click.option("--allow-lookup", "lookups", multiple=True, metavar="P", help="Names that it may look up.")

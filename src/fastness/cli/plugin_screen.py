@@ -184,6 +184,8 @@ def of_a_program(kind: str) -> str:
     """Why something is not there on the command line: it is a program's to give."""
     if kind == "host":
         return "its functions are those of a program that runs the plugin, with fastness.PluginHost(functions=...)"
+    if kind == "llm":
+        return "this machine's operator has named no models: a table [llm] of config/config.toml does"
     return "it is there only in a program that brings it, with fastness.PluginHost(adapters=...)"
 
 

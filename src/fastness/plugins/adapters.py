@@ -20,11 +20,14 @@ from fastness.capability import Adapter, CallContext, Spec
 from fastness.config import Config
 from fastness.errors import ConfigurationError
 from fastness.manifest import Manifest
+from fastness.metering.ledger import Ledger
 from fastness.plugins.boxes import Boxes
 
 __all__ = ["Adapters", "owner_word"]
 
 _CLOSE_S = 10.0
+#: Where built-in adapters keep things for plugins.
+_KEEPING = {"memory": "memory", "storage": "storage.db"}
 
 
 def owner_word(owner: str) -> str:
@@ -42,10 +45,14 @@ class Adapters(Mapping[str, Adapter]):
     def __init__(
         self,
         config: Config,
+        ledger: Ledger,
         given: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self._config = config
+        self._ledger = ledger
+        #: Kinds that nobody here does the work of, as this machine's operator has not said how.
+        self._absent = frozenset(() if config.llm is not None or "llm" in (given or {}) else ("llm",))
         self._given = dict(given or {})
         for kind, adapter in self._given.items():
             spec = getattr(adapter, "spec", None)
@@ -63,7 +70,16 @@ class Adapters(Mapping[str, Adapter]):
     def __getitem__(self, kind: str) -> Adapter:
         found = self._given.get(kind) or self._made.get(kind)
         if found is None:
-            make = {"fs": self._fs, "net": self._net, "process": self._process, "storage": self._storage}[kind]
+            if kind in self._absent:
+                raise KeyError(kind)
+            make = {
+                "fs": self._fs,
+                "llm": self._llm,
+                "memory": self._memory,
+                "net": self._net,
+                "process": self._process,
+                "storage": self._storage,
+            }[kind]
             with self._lock:
                 found = self._made.get(kind)
                 if found is None:
@@ -71,10 +87,10 @@ class Adapters(Mapping[str, Adapter]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        yield from {*registry.BUILT_IN, *self._given}
+        yield from {*registry.BUILT_IN, *self._given} - self._absent
 
     def __len__(self) -> int:
-        return len({*registry.BUILT_IN, *self._given})
+        return len({*registry.BUILT_IN, *self._given} - self._absent)
 
     def lacking(self, manifest: Manifest) -> frozenset[str]:
         """Kinds that a plugin asks for and that nobody here does the work of, or not of all that it names."""
@@ -86,8 +102,25 @@ class Adapters(Mapping[str, Adapter]):
         return frozenset(found)
 
     def kinds(self) -> tuple[str, ...]:
-        """Every kind that somebody does the work of."""
-        return tuple(sorted(self))
+        """Every kind that there is, whether or not somebody does the work of it just now."""
+        return tuple(sorted({*registry.BUILT_IN, *self._given}))
+
+    @property
+    def currency(self) -> str:
+        """What prices are in."""
+        return "" if self._config.llm is None else self._config.llm.currency
+
+    def remembers(self) -> Any:
+        """
+        The adapter of ``memory``, which knows how to export and erase what it keeps for an owner.
+
+        Raises ConfigurationError where it is the caller's own and does not.
+        """
+        found = self["memory"]
+        for name in ("export", "erase"):
+            if not callable(getattr(found, name, None)):
+                raise ConfigurationError("adapters['memory']", type(found).__name__, f"one with a method {name}")
+        return found
 
     # built-in ones
 
@@ -95,6 +128,19 @@ class Adapters(Mapping[str, Adapter]):
         from fastness.capabilities.fs import Fs
 
         return Fs(self._config.fs_root or self._folder)
+
+    def _llm(self) -> Adapter:
+        from fastness.capabilities.llm import Llm
+
+        assert self._config.llm is not None
+        key = self._config.llm.key or home.place("config", "llm.key")
+        there = self._config.llm.key is not None or os.path.lexists(key)
+        return Llm(self._config.llm, self._ledger, key=key if there else None)
+
+    def _memory(self) -> Adapter:
+        from fastness.capabilities.memory import Memory
+
+        return Memory(home.folder("data", "memory"))
 
     def _net(self) -> Adapter:
         from fastness.capabilities.net import AddressGuard, Allowance, Net, SecretFile
@@ -136,8 +182,9 @@ class Adapters(Mapping[str, Adapter]):
         An adapter that keeps something has a coroutine ``forget(plugin)``; one of the caller's may have.
         """
         keeping = dict(self._given)
-        if "storage" not in keeping and os.path.lexists(home.place("data", "storage.db")):
-            keeping["storage"] = self["storage"]
+        for kind, name in _KEEPING.items():
+            if kind not in keeping and os.path.lexists(home.place("data", name)):
+                keeping[kind] = self[kind]
         for adapter in keeping.values():
             forget = getattr(adapter, "forget", None)
             if forget is not None:

@@ -18,13 +18,15 @@ __all__ = ["Begun", "Invocation"]
 class Invocation:
     """One invocation, from the moment that it may begin to its end."""
 
-    __slots__ = ("calls", "policy", "request", "run")
+    __slots__ = ("calls", "cpu_s", "policy", "request", "run")
 
     def __init__(self, run: str, request: RunRequest, policy: Policy, calls: RunCalls) -> None:
         self.run = run
         self.request = request
         self.policy = policy
         self.calls = calls
+        #: Seconds of processor time that it took; None while that is not known.
+        self.cpu_s: float | None = None
 
 
 class Begun:
@@ -34,7 +36,7 @@ class Begun:
     A task that is cancelled does not wait for the thread: what that begins afterwards has nobody, and is ended at once.
     """
 
-    def __init__(self, end: Callable[[str, str], None]) -> None:
+    def __init__(self, end: Callable[[Invocation, str], None]) -> None:
         self._end = end
         self._lock = threading.Lock()
         self._one: Invocation | None = None
@@ -45,7 +47,7 @@ class Begun:
         with self._lock:
             self._one, over = one, self._over
         if over:
-            self._end(one.run, "cancelled")
+            self._end(one, "cancelled")
 
     def get(self) -> Invocation:
         """What was begun."""
@@ -56,4 +58,4 @@ class Begun:
         """Nobody waits for it any more; what is to be called for one that was begun and ended so."""
         with self._lock:
             one, self._over = self._one, True
-        return None if one is None else partial(self._end, one.run, how)
+        return None if one is None else partial(self._end, one, how)

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from fastness.capability import Scope, Spec
 from fastness.grant import Ceiling, Grant
+from fastness.metering.ledger import Left, Used
 from fastness.plugins.host import AsyncPluginHost
 from fastness.plugins.shown import Revocation, Shown
 from fastness.plugins.states import Known
@@ -131,6 +132,27 @@ class PluginHost:
     ) -> RunResult:
         """Call a method of a plugin; see ``AsyncPluginHost.invoke``."""
         return drive(self._host().invoke(plugin, method, args, owner=owner, timeout=timeout, on_event=on_event))
+
+    def usage(self, *, plugin: str | None = None, owner: str | None = None, since: float = 0.0) -> list[Used]:
+        """What plugins used for owners; see ``AsyncPluginHost.usage``."""
+        return self._host().usage(plugin=plugin, owner=owner, since=since)
+
+    def quotas(self, plugin: str, owner: str) -> list[Left]:
+        """How far quotas are used up; see ``AsyncPluginHost.quotas``."""
+        return self._host().quotas(plugin, owner)
+
+    @property
+    def currency(self) -> str:
+        """What the operator's prices are in; empty where nobody said so."""
+        return self._host().currency
+
+    def export_memory(self, owner: str, *, plugin: str | None = None) -> list[dict[str, Any]]:
+        """All notes that were kept for an owner; see ``AsyncPluginHost.export_memory``."""
+        return drive(self._host().export_memory(owner, plugin=plugin))
+
+    def erase_memory(self, owner: str, *, plugin: str | None = None) -> int:
+        """Forget all notes that were kept for an owner; see ``AsyncPluginHost.erase_memory``."""
+        return drive(self._host().erase_memory(owner, plugin=plugin))
 
     def data(self, plugin: str, *, owner: str) -> dict[str, bytes]:
         """The files of a plugin of ``data``; see ``AsyncPluginHost.data``."""

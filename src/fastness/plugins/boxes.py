@@ -81,6 +81,7 @@ class Boxes:
             stdout=result.stdout_bytes,
             stderr=result.stderr_bytes,
             files={path: file.read() for path, file in result.files.items()},
+            cpu_s=result.usage.cpu_s,
         )
 
     def check(self, tier: str) -> None:

@@ -10,15 +10,21 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from fastness import config, policy
+from fastness._wasi import home
 from fastness.backends import registry
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
 from fastness.capability import Adapter
-from fastness.errors import BackendError, ConfigurationError, GrantError, PackageChanged, PolicyError
+from fastness.errors import BackendError, ConfigurationError, GrantError, PackageChanged, PolicyError, QuotaExceeded
 from fastness.grant import Ceiling, check_owner, open_ceiling
+from fastness.limits import Limits
 from fastness.manifest import Manifest
+from fastness.metering.ledger import Ledger
+from fastness.metering.meter import Meter
 from fastness.plugins import rows
 from fastness.plugins.adapters import Adapters
 from fastness.plugins.events import Events
@@ -54,7 +60,8 @@ class Core:
         if ceiling is not None and not isinstance(ceiling, Ceiling):
             raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
         settings = config.load()
-        self.adapters = Adapters(settings, adapters, functions)
+        self.ledger = Ledger(home.place("data", "usage.db"), settings.quotas)
+        self.adapters = Adapters(settings, self.ledger, adapters, functions)
         self.specs = self.adapters.specs
         self.ceiling = ceiling or settings.ceiling(self.specs) or open_ceiling(self.adapters.kinds())
         self._tier = _host_tier(registry.named(tier, dict(os.environ)))
@@ -66,7 +73,7 @@ class Core:
         #: Whether runs have a thread each, which may serve quick calls itself.
         self._here = here
         self._lock = threading.Lock()
-        self._running: dict[str, tuple[Policy, RunCalls]] = {}
+        self._running: dict[str, tuple[Policy, RunCalls, Meter]] = {}
         #: What ended and could not be written: plugin, and owner or all, with what writes it.
         self._stopped: dict[tuple[str, str | None], Callable[[], object]] = {}
         #: The last policy of each plugin and owner, beside what stood when it was built.
@@ -151,7 +158,7 @@ class Core:
 
     # runs
 
-    def _calls(self, standing: Standing, made: Policy, run: str) -> tuple[RunCalls, Watch]:
+    def _calls(self, standing: Standing, made: Policy, run: str, meter: Meter) -> tuple[RunCalls, Watch]:
         """The brokered calls of a run under this policy, and what they are judged by."""
         functions: Any = made.scopes.get(FUNCTIONS)
         # What stood then was a grant that stands, of a plugin that may be called, for its files: see _policy.
@@ -178,33 +185,50 @@ class Core:
             seconds=made.limits.wall_s,
             limits=made.limits,
             here=self._here,
+            meter=meter,
         )
         return calls, watch
 
-    def begin(self, standing: Standing, made: Policy, run: str) -> RunCalls:
+    def metered(self, made: Policy, limits: Limits, what: str) -> tuple[Meter, Limits]:
+        """
+        What counts the use of a run under this policy, and the limits that are left for it.
+
+        Raises QuotaExceeded where a quota leaves it no processor time, and BackendError where that cannot be known.
+        """
+        meter = Meter(self.ledger, made.plugin, made.owner)
+        try:
+            left = meter.begin(limits.cpu_s)
+        except QuotaExceeded:
+            self.events.refused("invoke", made.plugin, made.owner, what, "quota")
+            raise
+        return meter, limits if left >= limits.cpu_s else msgspec.structs.replace(limits, cpu_s=left)
+
+    def begin(self, standing: Standing, made: Policy, run: str, meter: Meter) -> RunCalls:
         """The calls of a run that is about to begin, known from here on to whoever revokes.  Raises GrantError."""
-        calls, watch = self._calls(standing, made, run)
+        calls, watch = self._calls(standing, made, run, meter)
         with self._lock:
-            self._running[run] = made, calls
+            self._running[run] = made, calls, meter
             stopped = self._is_stopped(made.plugin, made.owner)
         # Whoever revoked before it was in there did not see it; this sees that they did.
         if stopped or watch() != made.revision:
-            self.end(run)
+            self.end(run, 0.0)
             raise GrantError("grant", "it was revoked just now", "a grant that stands")
         return calls
 
-    def end(self, run: str) -> None:
-        """A run is over.  Idempotent."""
+    def end(self, run: str, cpu_s: float | None = None) -> None:
+        """A run is over and took so much processor time; None where that is not known.  Idempotent."""
         with self._lock:
             found = self._running.pop(run, None)
         if found is not None:
-            found[1].close()
+            _, calls, meter = found
+            calls.close()
+            meter.end(cpu_s)
 
     def cancel(self, plugin: str, owner: str | None = None) -> None:
         """Cancel what is in flight in this process; others look by themselves."""
         with self._lock:
             found = list(self._running.values())
-        for made, calls in found:
+        for made, calls, _ in found:
             if made.plugin == plugin and (owner is None or made.owner == owner):
                 calls.revoke()
 
@@ -218,7 +242,7 @@ class Core:
         with self._lock:
             self._stopped[plugin, owner] = change
             found = list(self._running.values())
-        for made, calls in found:
+        for made, calls, _ in found:
             if made.plugin == plugin and (owner is None or made.owner == owner):
                 calls.revoke(over=True)
 
@@ -255,6 +279,7 @@ class Core:
         self.adapters.close()
         self.events.settle()
         self.store.close()
+        self.ledger.close()
 
 
 def _code(standing: Standing, error: ConfigurationError) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from fastness import policy
 from fastness.errors import BackendError, CapabilityError, ConfigurationError, GrantError, PolicyError
-from fastness.grant import Grant, kind_of
+from fastness.grant import Grant, check_owner, kind_of
 from fastness.manifest import Manifest
 from fastness.plugins import installed, package, rows
 from fastness.plugins.core import Core, check_source
@@ -174,6 +174,21 @@ class Decisions:
         except (CapabilityError, TimeoutError) as error:
             fix = "a plugin of this id that is installed later does not get it: it is tried again before"
             raise BackendError(f"deleting what {plugin} kept", error, fix) from error
+
+    def export_memory(self, owner: str, plugin: str | None) -> list[dict[str, Any]]:
+        """What is remembered for an owner."""
+        check_owner(owner)
+        adapter = self._core.adapters.remembers()
+        with self._core.events.before("export", plugin or "", owner=owner, target="memory"):
+            return list(adapter.export(owner, plugin))
+
+    def erase_memory(self, owner: str, plugin: str | None) -> int:
+        """Forget it."""
+        check_owner(owner)
+        count = int(self._core.adapters.remembers().erase(owner, plugin))
+        if count:
+            self._core.events.after("erase", plugin or "", owner=owner, target=f"memory: {count}")
+        return count
 
     def _prune(self) -> None:
         installed.prune(lambda: {one.digest for one in self._core.store.plugins()})

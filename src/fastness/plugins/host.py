@@ -29,6 +29,7 @@ from fastness.plugins.adapters import owner_word
 from fastness.plugins.begun import Begun, Invocation
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
+from fastness.plugins.reckoning import Reckoning
 from fastness.plugins.shown import InFlight, Revocation, Shown
 from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
@@ -47,7 +48,7 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost:
+class AsyncPluginHost(Reckoning):
     """
     Installs, grants and runs plugins.
 
@@ -229,18 +230,19 @@ class AsyncPluginHost:
         Raises GrantError where the owner granted nothing, or for
         other files; PolicyError where the grant has ended or the operator does not permit the tier; ConfigurationError
         for a plugin that may not be called and a method or argument that is none; PackageChanged where its files are
-        not those that were installed.  Then nothing ran.  What the plugin did is in the result.
+        not those that were installed; QuotaExceeded where a quota of the operator's leaves it no processor time.  Then
+        nothing ran.  What the plugin did is in the result.
         """
         begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
 
-        def end(run: str, how: str) -> None:
-            self._core.end(run)
-            self._core.events.ended(plugin, owner, method, run, how)
+        def end(one: Invocation, how: str) -> None:
+            self._core.end(one.run, one.cpu_s)
+            self._core.events.ended(plugin, owner, method, one.run, how)
 
         # However often its caller gives up: what was begun is ended and recorded, and what its guest did is judged.
         return await self._waiting.unbroken(lambda: self._invoked(begin, end))
 
-    async def _invoked(self, begin: Callable[[], Invocation], end: Callable[[str, str], None]) -> RunResult:
+    async def _invoked(self, begin: Callable[[], Invocation], end: Callable[[Invocation, str], None]) -> RunResult:
         begun = Begun(end)
         with self._waiting.held() as interrupts:
             try:
@@ -248,6 +250,7 @@ class AsyncPluginHost:
                 one = begun.get()
                 with interrupts.let():
                     result = await self._runner.run(one.request, one.calls, run_id=one.run)
+                one.cpu_s = result.usage.cpu_s
                 how = result.outcome.kind.value
             except BaseException as error:
                 how = "failed" if isinstance(error, Exception) else "cancelled"
@@ -261,7 +264,8 @@ class AsyncPluginHost:
             if result.outcome.kind in (OutcomeKind.CRASHED, OutcomeKind.PROTOCOL):
                 with self._waiting.limit(None, shield=True):
                     await self._waiting.call(partial(self._misbehaved, one.policy, one.run, result.outcome.kind))
-        made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest)
+        usage = msgspec.structs.replace(result.usage, cost=one.calls.cost)
+        made: RunResult = msgspec.structs.replace(result, policy_digest=one.policy.digest, usage=usage)
         return made
 
     def _begin(
@@ -287,11 +291,14 @@ class AsyncPluginHost:
             timeout=timeout,
             on_event=on_event,
         )
+        meter, limits = core.metered(policy, request.limits, method)
+        request = msgspec.structs.replace(request, limits=limits)
         run = os.urandom(8).hex()
-        core.events.invoked(known.id, owner, method, run)
         try:
-            return Invocation(run, request, policy, core.begin(standing, policy, run))
+            core.events.invoked(known.id, owner, method, run)
+            return Invocation(run, request, policy, core.begin(standing, policy, run, meter))
         except BaseException:
+            meter.end(0.0)
             core.events.ended(known.id, owner, method, run, "failed")
             raise
 
@@ -349,11 +356,14 @@ class AsyncPluginHost:
         def work() -> Any:
             standing, policy = self._may_data(plugin, owner, named)
             run = os.urandom(8).hex()
-            calls = self._core.begin(standing, policy, run)
+            given = running.check_arguments(args)
+            # No guest runs, and so it takes no processor time.
+            meter, _ = self._core.metered(policy, msgspec.structs.replace(policy.limits, cpu_s=0.001), named)
+            calls = self._core.begin(standing, policy, run, meter)
             try:
-                return act(calls, named, running.check_arguments(args), policy.limits.wall_s)
+                return act(calls, named, given, policy.limits.wall_s)
             finally:
-                self._core.end(run)
+                self._core.end(run, 0.0)
 
         return await self._waiting.call(work)
 

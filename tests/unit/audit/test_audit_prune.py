@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fastness.audit import reading
+from fastness.audit import reading, schema
 from fastness.audit.log import AuditLog
 from fastness.audit.prune import prune
 from fastness.audit.verify import Anchor, Kind, anchor, verify
@@ -71,7 +71,7 @@ def test_the_chain_is_still_guarded(old: AuditLog, tamper: Tamper) -> None:
     """After pruning, a removed checkpoint, an edited one, and a gap after it are found."""
     prune(old, before=an_hour_ago())
     with sqlite3.connect(old.path) as connection:
-        (row,) = connection.execute("SELECT * FROM trail WHERE seq=10").fetchall()
+        (row,) = connection.execute(f"{schema.SELECT} WHERE seq=10").fetchall()
     connection.close()
 
     def found() -> list[tuple[Kind, int, int]]:
@@ -79,7 +79,7 @@ def test_the_chain_is_still_guarded(old: AuditLog, tamper: Tamper) -> None:
 
     tamper("DELETE FROM trail WHERE seq=10")
     assert found() == [(Kind.REMOVED, 1, 10)]
-    tamper((f"INSERT INTO trail VALUES ({', '.join('?' * len(row))})", row))
+    tamper((schema.INSERT, row))
     assert found() == []
     tamper("UPDATE trail SET target='x' WHERE seq=10")
     assert found() == [(Kind.REMOVED, 1, 9), (Kind.EDITED, 10, 10)]
@@ -88,7 +88,7 @@ def test_the_chain_is_still_guarded(old: AuditLog, tamper: Tamper) -> None:
     # A genuine checkpoint of an earlier time, in the place of what came after it.
     tamper(
         "DELETE FROM trail WHERE seq IN (12, 13)",
-        (f"INSERT INTO trail VALUES ({', '.join('?' * len(row))})", (12, *row[1:])),
+        (schema.INSERT, (12, *row[1:])),
     )
     assert (Kind.REMOVED, 11, 11) in found()
     assert (Kind.REMOVED, 13, 13) in found()

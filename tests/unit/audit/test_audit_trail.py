@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import house
 from fastness.audit import keys, reading
 from fastness.audit.log import AuditLog, AuditLogClosed
-from fastness.audit.record import GENESIS, AuditRecord, Sealer
+from fastness.audit.record import FIELDS, GENESIS, AuditRecord, Sealer
 from fastness.audit.verify import verify
 from fastness.broker.trail import Intent, Trail
 from fastness.errors import BackendError
@@ -148,16 +148,42 @@ def test_any_chain_verifies(tmp_path_factory: pytest.TempPathFactory, calls: lis
     st.lists(st.one_of(st.text(), st.integers(-(2**63), 2**63), st.floats(allow_nan=False))),
 )
 def test_seals_are_hmacs(key: bytes, values: list[object]) -> None:
-    """A seal is HMAC-SHA256, as the standard library makes it."""
+    """A seal is HMAC-SHA256, as the standard library makes it, of all values but a cost of nothing."""
     import hmac
 
     import msgspec
 
+    cost = FIELDS.index("cost")
+    told = values[:cost] + values[cost + 1 :] if len(values) > cost and values[cost] == 0 else values
     try:
-        text = msgspec.json.encode(values)
+        text = msgspec.json.encode(told)
     except UnicodeEncodeError:
         return
     assert Sealer(key).seal(tuple(values)) == hmac.new(key, text, "sha256").hexdigest()
+
+
+def test_a_trail_from_before_there_were_costs(tmp_path: Path, intent: Make) -> None:
+    """Its records verify as they are, and new ones follow them, with and without a cost."""
+    path, key = str(tmp_path / "audit.db"), str(tmp_path / "audit.key")
+    old = AuditLog(path, key)
+    old.done(old.intend(intent()), intent())
+    old.close()
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE trail DROP COLUMN cost")
+    connection.execute("PRAGMA user_version=1")
+    connection.close()
+    log = AuditLog(path, key)
+    log.done(log.intend(intent()), intent(), cost=1_234_567)
+    log.done(log.intend(intent()), intent())
+    log.close()
+    assert [row.cost for row in rows(log)] == [0, 0, 0, 1_234_567, 0, 0]
+    assert verify(path, key).whole
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER no_change")
+    connection.execute("UPDATE trail SET cost = 0 WHERE seq = 4")
+    connection.commit()
+    connection.close()
+    assert not verify(path, key).whole
 
 
 def test_threads_share_commits(log: AuditLog, intent: Make) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import house
-from fastness.audit import keys, reading
+from fastness.audit import keys, reading, schema
 from fastness.audit.log import AuditLog
 from fastness.audit.record import FIELDS, GENESIS, AuditRecord, Sealer
 from fastness.audit.verify import Anchor, Damage, Kind, anchor, examine, verify
@@ -171,9 +171,9 @@ def test_a_record_that_was_made_up(ten: AuditLog, tamper: Tamper) -> None:
     """A record at the end that was not sealed is named."""
     head = anchor(ten.path)
     row = ", ".join(
-        "0" if name in ("at", "micros", "bytes_in", "bytes_out", "intent") else "'x'" for name in FIELDS[1:-2]
+        "0" if name in ("at", "micros", "bytes_in", "bytes_out", "cost", "intent") else "'x'" for name in FIELDS[1:-2]
     )
-    tamper(f"INSERT INTO trail VALUES (11, {row}, '{head.hash}', '{'0' * 64}')")
+    tamper(f"INSERT INTO trail ({', '.join(FIELDS)}) VALUES (11, {row}, '{head.hash}', '{'0' * 64}')")
     assert found(ten, head) == [(Kind.EDITED, 11, 11)]
 
 
@@ -244,7 +244,7 @@ def test_a_beginning_that_was_removed_with_the_key(ten: AuditLog, tamper: Tamper
     checkpoint = AuditRecord(seq=6, at=1.5, phase="checkpoint", prev_hash=records[5].hash)
     row = tuple(getattr(checkpoint, name) for name in FIELDS)[:-1]
     row = (*row, Sealer(keys.load(ten.key) or b"").seal(row))
-    tamper("DELETE FROM trail WHERE seq<=6", (f"INSERT INTO trail VALUES ({', '.join('?' * len(row))})", row))
+    tamper("DELETE FROM trail WHERE seq<=6", (schema.INSERT, row))
     verdict = verify(ten.path, ten.key)
     assert (verdict.whole, verdict.pruned) == (True, 6)
     # Without the key it cannot be done.

@@ -78,7 +78,9 @@ class Paper:
         self.rows.append(("intent", intent.operation, intent.target, intent.leaves))
         return len(self.rows)
 
-    def done(self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int) -> None:
+    def done(
+        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+    ) -> None:
         self.rows.append(("outcome", number, code, bytes_in, bytes_out))
 
     def refused(self, intent: Intent, *, code: str) -> None:

@@ -457,7 +457,8 @@ def test_a_run_is_stopped_that_the_store_still_allows(base: Path) -> None:
         host.grant("words", owner="ann", all=True)
         core = host._inner._core
         standing, policy = core.may("words", "ann")
-        calls = core.begin(standing, policy, "run")
+        meter, _ = core.metered(policy, policy.limits, "go")
+        calls = core.begin(standing, policy, "run", meter)
 
         def answer(number: int) -> str:
             ends = time.monotonic() + 10
@@ -810,8 +811,8 @@ def test_a_task_that_is_cancelled_leaves_nothing_begun(base: Path, monkeypatch: 
                 assert held.wait(20)
                 return made
 
-            def noted(run: str) -> None:
-                end(run)
+            def noted(run: str, cpu_s: float | None = None) -> None:
+                end(run, cpu_s)
                 ended.set()
 
             monkeypatch.setattr(core, "begin", slow)
@@ -949,9 +950,9 @@ def test_an_interrupt_between_an_invocation_and_its_end(base: Path, host: fastne
     async def run(request: Any, calls: Any, *, run_id: str = "") -> RunResult:
         return RunResult(outcome=Outcome(OutcomeKind.OK), tier=request.tier, runtime="python", run_id=run_id)
 
-    def interrupted(run: str) -> None:
+    def interrupted(run: str, cpu_s: float | None = None) -> None:
         signal.raise_signal(signal.SIGINT)
-        end(run)
+        end(run, cpu_s)
 
     inner._runner.run = run  # type: ignore[method-assign]  # no guest is needed for it
     inner._core.end = interrupted  # type: ignore[method-assign]  # as above
