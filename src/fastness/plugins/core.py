@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from fastness import config, policy
+from fastness import config, owed, policy
 from fastness._wasi import home
 from fastness.backends import registry
+from fastness.broker import portal
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
@@ -215,14 +216,36 @@ class Core:
             raise GrantError("grant", "it was revoked just now", "a grant that stands")
         return calls
 
-    def end(self, run: str, cpu_s: float | None = None) -> None:
-        """A run is over and took so much processor time; None where that is not known.  Idempotent."""
+    def end(
+        self,
+        run: str,
+        cpu_s: float | None = None,
+        *,
+        then: Callable[[], object] | None = None,
+        later: bool = False,
+    ) -> None:
+        """
+        A run is over and took so much processor time; None where that is not known.  Idempotent.
+
+        It calls nothing any more on return.  What it used is written down, and ``then`` is called; with ``later``
+        while whoever waits for its result goes on, for which ``then`` raises nothing.
+        """
         with self._lock:
             found = self._running.pop(run, None)
         if found is not None:
-            _, calls, meter = found
-            calls.close()
-            meter.end(cpu_s)
+            found[1].close()
+
+        def written() -> None:
+            if found is not None:
+                found[2].end(cpu_s)
+            if then is not None:
+                then()
+
+        if later:
+            owed.owe(written)
+            portal.soon(owed.settle)
+        else:
+            written()
 
     def cancel(self, plugin: str, owner: str | None = None) -> None:
         """Cancel what is in flight in this process; others look by themselves."""
@@ -276,6 +299,7 @@ class Core:
 
     def close(self) -> None:
         """Close what was opened.  Idempotent."""
+        owed.settle()
         self.adapters.close()
         self.events.settle()
         self.store.close()

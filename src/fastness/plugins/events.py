@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator
 from functools import partial
 
+from fastness import owed
 from fastness.audit import reading
 from fastness.audit.log import AuditLog
 from fastness.errors import BackendError, FastnessError
@@ -41,6 +42,7 @@ class Events:
     @contextlib.contextmanager
     def before(self, op: str, plugin: str, *, owner: str = "", target: str = "") -> Iterator[None]:
         """Recorded before the block, which gives power; and once more, as failed, and why, where the block raises."""
+        owed.settle()
         event = partial(self.trail.event, op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, sync=True)
         event(target=target)
         try:
@@ -58,6 +60,7 @@ class Events:
 
         Where that fails BackendError says that it is done, and it is recorded before the next record of this process.
         """
+        owed.settle()
         try:
             self.trail.event(
                 op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, target=target, sync=True, keep=True

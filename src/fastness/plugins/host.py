@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import msgspec
 
+from fastness import owed
 from fastness.backends import registry
 from fastness.backends.base import Backend
 from fastness.capability import Adapter, Scope, Spec
@@ -236,8 +237,8 @@ class AsyncPluginHost(Reckoning):
         begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
 
         def end(one: Invocation, how: str) -> None:
-            self._core.end(one.run, one.cpu_s)
-            self._core.events.ended(plugin, owner, method, one.run, how)
+            record = partial(self._core.events.ended, plugin, owner, method, one.run, how)
+            self._core.end(one.run, one.cpu_s, then=record, later=how == OutcomeKind.OK.value)
 
         # However often its caller gives up: what was begun is ended and recorded, and what its guest did is judged.
         return await self._waiting.unbroken(lambda: self._invoked(begin, end))
@@ -278,6 +279,8 @@ class AsyncPluginHost(Reckoning):
         on_event: OnEvent | None,
     ) -> Invocation:
         core = self._core
+        # What quotas hold for what is over is given back before more is taken.
+        owed.settle()
         standing, policy = core.may(plugin, owner, str(method))
         known, manifest = standing.known, standing.manifest
         request = running.request_of(
