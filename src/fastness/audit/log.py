@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from fastness.audit import keys, schema, writers
-from fastness.audit.record import GENESIS, KILLED, About, AuditRecord, Sealer, clean, number, texts_of
+from fastness.audit.record import GENESIS, KILLED, About, AuditRecord, Sealer, clean, cleaned, number, texts_of
 from fastness.database import failed
 from fastness.errors import BackendError, FastnessError
 from fastness.runs import DenialCode
@@ -162,8 +162,8 @@ class AuditLog:
 
         With ``keep`` it has happened: where BackendError is raised it is kept, as outcomes are.
         """
-        texts = (run, plugin, owner, capability, op, target)
-        values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0, 0)
+        texts = cleaned((run, plugin, owner, capability, op, target, decision, code))
+        values = (*texts[:_ABOUT], "event", *texts[_ABOUT:], 0, 0, 0, 0, 0)
         return schema.record_of(self._append(values, sync=sync, keep=keep))
 
     def settle(self) -> None:

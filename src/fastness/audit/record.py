@@ -162,7 +162,11 @@ def number(value: int) -> int:
 
 def texts_of(about: About) -> tuple[str, ...]:
     """What a record is about, as the record keeps it."""
-    texts = (about.run, about.plugin, about.owner, about.capability, about.operation, about.target)
+    return cleaned((about.run, about.plugin, about.owner, about.capability, about.operation, about.target))
+
+
+def cleaned(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Each of the texts as :func:`clean` has it."""
     together = "".join(texts)
     if len(together) <= SHORT and together.isascii():
         return texts
