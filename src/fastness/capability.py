@@ -48,6 +48,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     documentation: str = ""
 
 
+def _no_methods(_: Any) -> tuple[str, ...]:
+    return ()
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a kind of capability is.
@@ -55,7 +59,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     ``scope`` is its :class:`Scope` subclass.  ``meet(asked, allowed)`` is the widest scope within both, or None where
     that is nothing.  ``exceeds(asked, allowed)`` lists in words what the first has beyond the second, for the diff that
     an owner is shown.  ``risk`` says in plain words, for somebody who has never read this, what a scope lets a plugin
-    do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.
+    do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.  ``methods(scope)``
+    names the methods of the plugin that a scope has called: a manifest must have them.
     """
 
     kind: str
@@ -65,6 +70,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     exceeds: Callable[[Any, Any], list[str]]
     risk: Callable[[Any], str]
     enforced: tuple[str, ...]
+    methods: Callable[[Any], tuple[str, ...]] = _no_methods
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name, or None."""

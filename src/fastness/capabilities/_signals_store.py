@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -275,7 +276,8 @@ class Store:
 
 def _drop(connection: sqlite3.Connection, owner: str, plugin: str, count: int) -> None:
     connection.execute(
-        "INSERT INTO queues VALUES (?, ?, ?3, ?3) ON CONFLICT DO UPDATE SET dropped = dropped + ?3, untold = untold + ?3",
+        "INSERT INTO queues VALUES (?, ?, ?3, ?3)"
+        " ON CONFLICT DO UPDATE SET dropped = dropped + ?3, untold = untold + ?3",
         (owner, plugin, count),
     )
 
@@ -284,7 +286,7 @@ def _delete(connection: sqlite3.Connection, numbers: Sequence[int]) -> int:
     return sum(connection.execute("DELETE FROM signals WHERE id = ?", (number,)).rowcount for number in numbers)
 
 
-def _signal(row: Sequence[object]) -> Signal:
+def _signal(row: Sequence[Any]) -> Signal:
     return Signal(**dict(zip(Signal.__struct_fields__, row, strict=True)))
 
 
