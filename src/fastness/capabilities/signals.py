@@ -177,18 +177,20 @@ class Signals:
 
     def _cause(self, context: CallContext) -> tuple[int, int]:
         """What led to this run, and by how many signals."""
-        number = context.spent.get(_CAUSE)
-        if number is not None:
-            return number, context.spent[_HOP]
+        hop = context.spent.get(_HOP)
+        if hop is not None:
+            return context.spent[_CAUSE], hop
         return self._caused.get(context.run) or (_number_of(context.run), 0)
 
     def _reached(self, context: CallContext, found: Iterable[Signal]) -> None:
         """A run that has taken signals is as far from a cause as the farthest of them."""
-        number, hop = self._cause(context)
-        for one in found:
-            if one.hop > hop:
-                number, hop = one.cause, one.hop
-        context.spent[_CAUSE], context.spent[_HOP] = number, hop
+        # Calls of a run may be under way at once.
+        with self._lock:
+            number, hop = self._cause(context)
+            for one in found:
+                if one.hop > hop:
+                    number, hop = one.cause, one.hop
+            context.spent[_CAUSE], context.spent[_HOP] = number, hop
 
     @contextlib.contextmanager
     def caused(self, run: str, signal: Signal) -> Iterator[None]:
@@ -201,16 +203,17 @@ class Signals:
 
     # of the program: all of these block, and raise AdapterError
 
-    def publish(self, owner: str, topic: str, data: Any) -> tuple[int, int]:
+    def publish(self, owner: str, topic: str, data: Any, after: tuple[int, int] | None = None) -> tuple[int, int]:
         """
         Send a signal of the program's own to the plugins of an owner; in how many queues it is, and how many were full.
 
-        Raises Denied for one that is too large.
+        ``after`` is the cause and the hop of the signal that led to it.  Raises Denied for one that is too large, and
+        QuotaExceeded where its cause has led to enough.
         """
         text, _ = _encoded(data, SIGNAL_BYTES_MAX, topic)
-        cause = int.from_bytes(os.urandom(7), "big")
+        number, hop = after or (int.from_bytes(os.urandom(7), "big"), 0)
         with _Told():
-            return self._put(owner, HOST, topic, text, (cause, 1), lambda: None)
+            return self._put(owner, HOST, topic, text, (number, hop + 1), lambda: None)
 
     def received(self, owner: str, fits: Callable[[str], bool], most: int) -> tuple[list[Signal], int, bool]:
         """What plugins of an owner published, where its topic fits; how many were dropped; whether there is more."""

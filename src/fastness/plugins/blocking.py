@@ -17,7 +17,7 @@ from fastness.grant import Ceiling, Grant
 from fastness.metering.ledger import Left, Used
 from fastness.plugins.host import AsyncPluginHost
 from fastness.plugins.shown import Revocation, Shown
-from fastness.plugins.signalling import Delivery, Received, Sent
+from fastness.plugins.signalling import Delivery, Heard, Received, Sent
 from fastness.plugins.states import Known
 from fastness.runs import RunResult
 from fastness.waiting import ThreadWaiting, drive
@@ -158,9 +158,9 @@ class PluginHost:
         """Forget all notes that were kept for an owner; see ``AsyncPluginHost.erase_memory``."""
         return drive(self._host().erase_memory(owner, plugin=plugin))
 
-    def publish(self, topic: str, data: Any = None, *, owner: str) -> Sent:
+    def publish(self, topic: str, data: Any = None, *, owner: str, after: Heard | None = None) -> Sent:
         """Send a signal to the plugins of an owner; see ``AsyncPluginHost.publish``."""
-        return drive(self._host().publish(topic, data, owner=owner))
+        return drive(self._host().publish(topic, data, owner=owner, after=after))
 
     def signals(self, owner: str, topics: Iterable[str] = ("*",), most: int = 100) -> Received:
         """Take what plugins of an owner published; see ``AsyncPluginHost.signals``."""

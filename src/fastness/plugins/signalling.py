@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     # A host that nobody sends a signal with does without.
     from fastness.capabilities.signals import Queue, Signal, Signals, SignalsScope
 
-__all__ = ["Delivery", "Received", "Sent", "Signalling"]
+__all__ = ["Delivery", "Heard", "Received", "Sent", "Signalling"]
 
 #: Signals of one queue that are handed over before it is the next one's turn.
 _TURN = 16
@@ -53,14 +53,29 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int
 
 
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A signal that the program took: ``sender`` is a plugin's id, ``at`` seconds since 1970, ``data`` a stranger's.
+
+    ``cause`` and ``hop`` say what led to it, and by how many signals: give it as ``after`` to what it leads to.
+    """
+
+    topic: str
+    sender: str
+    at: float
+    data: Any
+    cause: int
+    hop: int
+
+
 class Received(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Signals for the program: dicts with ``topic``, ``sender`` (a plugin's id), ``at`` (seconds since 1970) and ``data``.
+    Signals for the program, the oldest first.
 
     ``dropped`` were published since the last time and found no place; ``more`` says whether there are more.
     """
 
-    signals: tuple[dict[str, Any], ...]
+    signals: tuple[Heard, ...]
     dropped: int
     more: bool
 
@@ -94,12 +109,14 @@ class Signalling:
     async def _invoke(self, run: str, plugin: str, method: str, args: Any, owner: str, *how: Any) -> RunResult:
         raise NotImplementedError
 
-    async def publish(self, topic: str, data: Any = None, *, owner: str) -> Sent:
+    async def publish(self, topic: str, data: Any = None, *, owner: str, after: Heard | None = None) -> Sent:
         """
         Send a signal to the plugins of an owner that receive its topic just now; ``data`` is plain data, of 64 KiB at
-        most.  It waits for them until :meth:`deliver` hands it over, or they take it.
+        most.  It waits for them until :meth:`deliver` hands it over, or they take it.  ``after`` is the signal that it
+        answers, so that what answers each other comes to an end.
 
-        Raises ConfigurationError for what is no topic, Denied for too much data, AdapterError, BackendError.
+        Raises ConfigurationError for what is no topic, Denied for too much data, QuotaExceeded where what began this
+        has led to enough, AdapterError, BackendError.
         """
         from fastness.capabilities._signals_scope import TOPIC
 
@@ -113,7 +130,7 @@ class Signalling:
         def work() -> Sent:
             adapter = self._core.adapters.signals()
             self._core.events.sent(owner, named)
-            queued, dropped = adapter.publish(owner, named, data)
+            queued, dropped = adapter.publish(owner, named, data, None if after is None else (after.cause, after.hop))
             return Sent(queued=queued, dropped=dropped)
 
         return await self._waiting.call(work)
@@ -137,7 +154,8 @@ class Signalling:
         def work() -> Received:
             adapter = self._core.adapters.signals()
             found, dropped, more = adapter.received(owner, lambda topic: matches_any(patterns, topic), count)
-            return Received(signals=tuple(shown(one) for one in found), dropped=dropped, more=more)
+            heard = tuple(Heard(**shown(one), cause=one.cause, hop=one.hop) for one in found)
+            return Received(signals=heard, dropped=dropped, more=more)
 
         return await self._waiting.call(work)
 
