@@ -59,9 +59,9 @@ class Broker(brokering.Broker):
         found = [self.signals.claim(number) for number, _ in self.signals.waiting(owner, plugin)]
         return [shown(one) for one in found if one is not None]
 
-    def __exit__(self, *how: object) -> None:
-        super().__exit__(*how)  # type: ignore[arg-type]  # what the interpreter gives
-        self.signals._store.close()
+    def __enter__(self) -> Broker:
+        super().__enter__()
+        return self
 
 
 def control(arena: Arena, code: str, **facts: Any) -> Bare:
