@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,6 +171,31 @@ def test_those_of_others(world: World) -> None:
         owner="bob",
     )
     assert value == ["secret"]
+
+
+def test_what_the_page_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plugin of the page, called by its program, prints what stands beside it; and the other one sends."""
+    house.require("isolated tier")
+    page = (Path(__file__).parents[2] / "docs" / "signals.md").read_text()
+    blocks = dict.fromkeys(re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL))
+    (manifest,) = [text for language, text in blocks if language == "toml"]
+    send, count, program = [text for language, text in blocks if language == "python"]
+    (printed, _) = [text for language, text in blocks if not language]
+    (tmp_path / "counter").mkdir()
+    (tmp_path / "counter" / "plugin.toml").write_text(manifest)
+    (tmp_path / "counter" / "counter.py").write_text(count)
+    wish = {"kind": "signals", "publish": ["notes.*"], "reason": "To tell."}
+    with own_home(tmp_path / "home"):
+        with fastness.PluginHost() as host:
+            host.install(tmp_path / "counter")
+            host.install(package(tmp_path / "notes", send, [wish], id="notes", methods=["save"]))
+            host.grant("notes", owner="alice", all=True)
+            host.grant("counter", owner="alice", all=True)
+            assert host.invoke("notes", "save", {"text": "x"}, owner="alice").value == {"queued": 2, "dropped": 0}
+            assert [made.result and made.result.value for made in host.deliver()] == ["1 words from notes"]
+        capsys.readouterr()
+        exec(compile(program, "signals.md", "exec"), {})
+    assert capsys.readouterr().out == printed
 
 
 def test_what_was_not_granted(world: World) -> None:
