@@ -28,6 +28,7 @@ from fastness.errors import (
 )
 from fastness.grant import check_owner
 from fastness.plugins.core import Core
+from fastness.plugins.crew import Crew
 from fastness.plugins.decisions import Decisions
 from fastness.runs import RunResult
 from fastness.waiting import Waiting
@@ -42,6 +43,8 @@ __all__ = ["Delivery", "Heard", "Received", "Sent", "Signalling"]
 #: Signals of one queue that are handed over before it is the next one's turn.
 _TURN = 16
 _MOST = 100_000
+#: Queues that are handed over at once, and those of one owner.
+_AT_ONCE, _EACH = 16, 4
 #: Seconds after which a host looks for signals that another process let wait.
 _LOOK_S = 0.5
 
@@ -185,19 +188,54 @@ class Signalling:
         """
         Hand over signals as they come, of all owners, until ``stop`` is set or the task is cancelled.
 
-        What this process lets wait is handed over at once, what others do within half a second.  Where this host
-        cannot, that is logged and tried again.
+        One plugin's of one owner are handed over one after another, those of up to four plugins of an owner and sixteen
+        in all at once: a slow one holds up itself.  What this process lets wait is handed over at once, what others do
+        within half a second.  Where this host cannot, that is logged and tried again.  When this ends, what was called
+        has ended too.
         """
         adapter: Signals = self._core.adapters.signals()
+        busy: set[tuple[str, str]] = set()
+        over = threading.Event()
         with adapter.bell() as bell:
-            while stop is None or not stop.is_set():
-                bell.heard()
+
+            async def serve(owner: str, plugin: str) -> None:
                 try:
-                    await self.deliver()
-                except (BackendError, TierUnavailable, AdapterError) as error:
+                    while not over.is_set() and await self._hand_over(adapter, owner, plugin, _TURN, over):
+                        pass
+                except Exception as error:  # noqa: BLE001  # whatever it is, others are handed over meanwhile
                     logging.getLogger("fastness").warning("signals wait that cannot be handed over: %s", error)
                     await self._waiting.pause(_LOOK_S)
-                await self._waiting.readable(bell.fileno(), _LOOK_S)
+                finally:
+                    busy.discard((owner, plugin))
+                    bell.ring()
+
+            async with Crew(self._waiting) as crew:
+                try:
+                    while stop is None or not stop.is_set():
+                        bell.heard()
+                        for key in await self._waiting.call(partial(self._free, adapter, busy)):
+                            busy.add(key)
+                            crew.start(partial(serve, *key))
+                        await self._waiting.readable(bell.fileno(), _LOOK_S)
+                finally:
+                    over.set()
+
+    def _free(self, adapter: Signals, busy: set[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Queues in which something waits for a method, and that somebody may be busy with beside the others."""
+        found: list[tuple[str, str]] = []
+        try:
+            for queue in adapter.queues():
+                key = queue.owner, queue.plugin
+                taken = [*busy, *found]
+                if len(taken) >= _AT_ONCE:
+                    break
+                if not queue.plugin or not queue.waiting or key in taken:
+                    continue
+                if sum(owner == queue.owner for owner, _ in taken) < _EACH and self._wanted(adapter, *key):
+                    found.append(key)
+        except (BackendError, AdapterError) as error:
+            logging.getLogger("fastness").warning("signals wait that cannot be handed over: %s", error)
+        return found
 
     def signal_queues(self, owner: str | None = None) -> list[Queue]:
         """What waits, and what was dropped, by owner and plugin.  Raises AdapterError."""
@@ -208,11 +246,15 @@ class Signalling:
         """Forget what waits for an owner, or for one plugin of theirs; how many signals.  Raises AdapterError."""
         return await self._waiting.call(partial(self._decisions.erase_signals, owner, plugin))
 
-    async def _hand_over(self, adapter: Signals, owner: str, plugin: str, turn: int) -> list[Delivery]:
-        """A turn of one queue."""
+    async def _hand_over(
+        self, adapter: Signals, owner: str, plugin: str, turn: int, over: threading.Event | None = None
+    ) -> list[Delivery]:
+        """A turn of one queue, no further than where it is ``over``."""
         done: list[Delivery] = []
         waiting = await self._waiting.call(partial(self._wanted, adapter, owner, plugin))
         for number, topic in waiting[:turn]:
+            if over is not None and over.is_set():
+                break
             made = await self._delivered(adapter, owner, plugin, number, topic)
             if made is not None:
                 done.append(made)

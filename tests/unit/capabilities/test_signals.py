@@ -354,6 +354,31 @@ def test_processes_at_once(signals: Signals) -> None:
     assert waiting(signals, "q") == []
 
 
+_KILLED = """
+import os, sys
+from fastness.capabilities.signals import Signals, SignalsScope
+signals = Signals(sys.argv[1], lambda _: [("q", SignalsScope(subscribe=("*",)))])
+signals.publish("o", "sent", 1)
+signals.claim(signals.waiting("o", "q")[0][0])
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_process_that_is_killed(signals: Signals) -> None:
+    """What it had sent waits; what it had taken is gone; what it was about to take waits."""
+    for topic in ("first", "second"):
+        ask(signals, "publish", topic=topic)
+    process = subprocess.run(
+        [sys.executable, "-c", _KILLED, signals._store._database.path],
+        env={**os.environ, "PYTHONPATH": str(house.SOURCE)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == -9, process.stderr
+    assert waiting(signals, "q") == ["second", "sent"]
+
+
 def test_threads_at_once(signals: Signals) -> None:
     """What one cause may lead to is one number for all of them."""
     sent: list[int] = []

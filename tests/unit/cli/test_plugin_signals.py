@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,8 @@ def test_serving_until_interrupted(installed: None, guests: list[Any], capfd: Ca
     """What waits is handed over; Ctrl-C is how it ends, and no failure."""
 
     def wait(*_: Any) -> None:
+        while not guests:
+            time.sleep(0.01)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fastness.waiting.ThreadWaiting._poll", wait)

@@ -330,6 +330,64 @@ def test_serving(host: fastness.PluginHost, base: Path, guests: Guests) -> None:
     assert sorted(one.data for one in host.signals("ann", ["o*"]).signals) == ["here", "there"]
 
 
+def test_a_slow_one_holds_up_itself(host: fastness.PluginHost, base: Path, guests: Guests) -> None:
+    """While one plugin's method goes on, what waits for another one is handed over; its own waits."""
+    for id in ("slow", "quick"):
+        add(host, base, id, wish([], ["news"], ("*", "on")))
+    go_on, heard = threading.Event(), threading.Event()
+    had: list[int] = []
+
+    def slow(_: Ask, given: dict[str, Any]) -> None:
+        had.append(given["signal"]["data"])
+        assert go_on.wait(20)
+
+    guests.methods["slow.on"] = slow
+    guests.methods["quick.on"] = lambda _, given: heard.set() if given["signal"]["data"] == 2 else None
+    stop = threading.Event()
+    serving = threading.Thread(target=host.serve_signals, args=(stop,))
+    serving.start()
+    try:
+        for number in range(3):
+            host.publish("news", number, owner="ann")
+        assert heard.wait(20)
+        assert had == [0]
+        # What goes on when it is told to stop comes to its end, and nothing else is begun.
+        stop.set()
+        host.publish("news", 3, owner="ann")
+        time.sleep(0.7)
+        assert serving.is_alive()
+    finally:
+        stop.set()
+        go_on.set()
+        serving.join(20)
+    assert not serving.is_alive()
+    assert had == [0]
+    assert {queue.plugin: queue.waiting for queue in host.signal_queues()}["slow"] == 3
+
+
+def test_serving_where_the_host_cannot(
+    host: fastness.PluginHost, base: Path, guests: Guests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and tried again."""
+    add(host, base, "b", wish([], ["news"], ("*", "on")))
+    heard, stop = threading.Event(), threading.Event()
+    guests.methods["b.on"] = lambda _, given: heard.set()
+    guests.error = BackendError("starting a guest", "no room", "make some")
+    serving = threading.Thread(target=host.serve_signals, args=(stop,))
+    serving.start()
+    try:
+        host.publish("news", owner="ann")
+        ends = time.monotonic() + 20
+        while "no room" not in caplog.text and time.monotonic() < ends:
+            time.sleep(0.01)
+        guests.error = None
+        assert heard.wait(20)
+    finally:
+        stop.set()
+        serving.join(20)
+    assert "signals wait that cannot be handed over: " in caplog.text
+
+
 def test_on_a_loop(base: Path, guests: Guests) -> None:
     """The same as coroutines; a task that serves ends when it is cancelled."""
 
