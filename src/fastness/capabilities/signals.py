@@ -45,6 +45,8 @@ HOST_PLACES = 1000
 _MOST_TAKEN = 100
 #: Bytes of what one ``take`` gives, beside the first.
 _TAKEN_BYTES = 256 * KIB
+#: Calls that the host breaks off, until their signal is dropped: it may be the signal's doing.
+_TRIES = 3
 #: Where the cause of a run, and how far it is from there, stand among what the run has spent.
 _CAUSE, _HOP = "signals.cause", "signals.hop"
 
@@ -124,6 +126,8 @@ class Signals:
         self._lock = threading.Lock()
         #: By run, the cause of runs that signals led to, and how far they are from it.
         self._caused: dict[str, tuple[int, int]] = {}
+        #: How often a call was tried that the host broke off, by the number of its signal.
+        self._tried: dict[int, int] = {}
         self._bells: weakref.WeakSet[_Bell] = weakref.WeakSet()
 
     async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
@@ -230,10 +234,20 @@ class Signals:
         with _Told():
             return self._store.claim(number)
 
-    def put_back(self, signal: Signal) -> None:
-        """Let a signal wait again that reached nobody."""
+    def put_back(self, signal: Signal, *, again: bool = True) -> bool:
+        """
+        Let a signal wait again whose plugin was not called; without ``again`` no more often than this process has tried
+        three times, and False where it has.
+        """
+        with self._lock:
+            tried = self._tried.pop(signal.id, 0) + (not again)
+            if tried >= _TRIES:
+                return False
+            if tried:
+                self._tried[signal.id] = tried
         with _Told():
             self._store.put_back(signal)
+        return True
 
     def drop(self, owner: str, plugin: str, numbers: Iterable[int] | None = None, *, gone: int = 0) -> int:
         """Drop these signals, or all that wait for a plugin, and count them and ``gone`` more; how many there were."""

@@ -168,7 +168,8 @@ class Signalling:
 
         One call of a method after another, ``most`` of them.  Each has the policy of its moment.  What waits for a
         plugin that may not be called then is dropped and recorded; what has no method stays for ``take``.  Raises
-        BackendError, TierUnavailable and AdapterError where this host cannot: then the signal waits again.
+        BackendError, TierUnavailable and AdapterError where this host cannot: then the signal waits again, and at the
+        third BackendError it is dropped.
         """
         if owner is not None:
             check_owner(owner)
@@ -322,9 +323,13 @@ class Signalling:
         try:
             with adapter.caused(run, signal):
                 result = await self._invoke(run, plugin, method, {"signal": shown(signal)}, owner)
-        except (BackendError, TierUnavailable):
-            # The host could not: it is none of the plugin's doing.
+        except TierUnavailable:
             await self._waiting.call(partial(adapter.put_back, signal))
+            raise
+        except BackendError:
+            # Nearly always nothing ran; where it broke off in the middle, trying for ever would call it for ever.
+            if not await self._waiting.call(partial(adapter.put_back, signal, again=False)):
+                await self._waiting.call(partial(self._unheard, adapter, signal, "failed"))
             raise
         except (ConfigurationError, PackageChanged, QuotaExceeded, AdapterError) as error:
             code = "quota" if isinstance(error, QuotaExceeded) else "failed"

@@ -278,6 +278,26 @@ def test_a_host_that_cannot(error: Exception, host: fastness.PluginHost, base: P
     assert [made.result and made.result.value for made in host.deliver()] == [1]
 
 
+def test_a_call_that_is_broken_off_again_and_again(host: fastness.PluginHost, base: Path, guests: Guests) -> None:
+    """It may be the signal's doing: after three times it is dropped, which is on record, and the next has its turn."""
+    add(host, base, "b", wish([], ["news"], ("*", "on")))
+    guests.methods["b.on"] = lambda _, given: given["signal"]["data"]
+    for number in (1, 2):
+        host.publish("news", number, owner="ann")
+    guests.error = TierUnavailable("isolated", reason="x")
+    for _ in range(5):
+        with pytest.raises(TierUnavailable):
+            host.deliver()
+    guests.error = BackendError("collecting the run's files", "c", "h")
+    for _ in range(3):
+        with pytest.raises(BackendError):
+            host.deliver()
+    assert [(row.decision, row.code) for row in rows(base, op="deliver")][-1] == ("refused", "failed")
+    guests.error = None
+    assert [made.result and made.result.value for made in host.deliver()] == [2]
+    assert host.signal_queues()[0].dropped == 1
+
+
 def test_what_is_no_doing_of_the_host(host: fastness.PluginHost, base: Path, guests: Guests) -> None:
     """A call that is refused, for whatever reason of its own, uses the signal up; the reason is told and on record."""
     add(host, base, "b", wish([], ["news"], ("*", "on")))
