@@ -47,6 +47,7 @@ _MOST_TAKEN = 100
 _TAKEN_BYTES = 256 * KIB
 #: Calls that the host breaks off, until their signal is dropped: it may be the signal's doing.
 _TRIES = 3
+_TRIED_KEPT = 1000
 #: Where the cause of a run, and how far it is from there, stand among what the run has spent.
 _CAUSE, _HOP = "signals.cause", "signals.hop"
 
@@ -243,6 +244,8 @@ class Signals:
             tried = self._tried.pop(signal.id, 0) + (not again)
             if tried >= _TRIES:
                 return False
+            if len(self._tried) > _TRIED_KEPT:
+                self._tried.clear()
             if tried:
                 self._tried[signal.id] = tried
         with _Told():
