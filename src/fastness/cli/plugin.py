@@ -290,7 +290,8 @@ def plugin_signals_deliver(**options: Any) -> int:
     """
     Call the methods of plugins that wait for signals, one after another, until nothing waits for a method.
 
-    Each call has the policy of its moment.  What a method fails of is shown and is no failure of this command.
+    Each call has the policy of its moment.  What a method fails of is shown and is no failure of this command.  With
+    --run an interrupt or SIGTERM ends it, when the methods that are called just then have ended.
     """
     from fastness.cli.plugin_signals import deliver as body
 

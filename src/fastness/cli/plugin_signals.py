@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,10 +71,12 @@ def deliver(*, owner: str | None, serve: bool, as_json: bool) -> int:
     with plugin_host() as host:
         if serve:
             err("signals are handed over as they come; Ctrl-C ends this")
-            try:
-                host.serve_signals()
-            except KeyboardInterrupt:
-                return exits.OK
+            stop = threading.Event()
+            # What keeps services ends them so: the methods that are called just now come to their end.
+            signal.signal(signal.SIGTERM, lambda *_: stop.set())
+            with contextlib.suppress(KeyboardInterrupt):
+                host.serve_signals(stop)
+            return exits.OK
         done = host.deliver(owner=owner)
     if as_json:
         write_json({"delivered": [_plain(one) for one in done]})

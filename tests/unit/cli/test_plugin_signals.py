@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import fastness
 from fastness.cli.main import main
 from fastness.runs import Outcome, OutcomeKind, RunResult
+from fastness.waiting import ThreadWaiting
 from plugin_homes import package
 
 Capture = pytest.CaptureFixture[str]
@@ -129,6 +131,28 @@ def test_mistakes(words: list[str], capfd: Capture) -> None:
     out, err = capfd.readouterr()
     assert out == ""
     assert err
+
+
+def test_serving_until_it_is_ended(
+    installed: None, guests: list[Any], capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM, as from what keeps services."""
+    before = signal.getsignal(signal.SIGTERM)
+    poll = ThreadWaiting._poll
+
+    def wait(*given: Any) -> bool:
+        while not guests:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGTERM)
+        return poll(*given)
+
+    monkeypatch.setattr(ThreadWaiting, "_poll", wait)
+    main(["plugin", "signals", "publish", "news"])
+    try:
+        assert main(["plugin", "signals", "deliver", "--run"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert len(guests) == 1
 
 
 def test_serving_until_interrupted(installed: None, guests: list[Any], capfd: Capture, monkeypatch: Any) -> None:
