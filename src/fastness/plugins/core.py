@@ -4,10 +4,12 @@ What the parts of one plugin host share: its ceiling, its store, its adapters, i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +21,7 @@ from fastness.broker import portal
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
-from fastness.capability import Adapter
+from fastness.capability import Adapter, Scope
 from fastness.errors import BackendError, ConfigurationError, GrantError, PackageChanged, PolicyError, QuotaExceeded
 from fastness.grant import Ceiling, check_owner, open_ceiling
 from fastness.limits import Limits
@@ -62,7 +64,7 @@ class Core:
             raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
         settings = config.load()
         self.ledger = Ledger(home.place("data", "usage.db"), settings.quotas)
-        self.adapters = Adapters(settings, self.ledger, adapters, functions)
+        self.adapters = Adapters(settings, self.ledger, adapters, functions, receivers=partial(self.scopes, "signals"))
         self.specs = self.adapters.specs
         self.ceiling = ceiling or settings.ceiling(self.specs) or open_ceiling(self.adapters.kinds())
         self._tier = _host_tier(registry.named(tier, dict(os.environ)))
@@ -142,6 +144,24 @@ class Core:
                 self._built.clear()
             self._built[known.id, owner] = standing, made
         return made
+
+    def scope(self, kind: str, plugin: str, owner: str) -> Scope | None:
+        """
+        How far a kind reaches for a plugin and an owner now, or None; nothing is recorded.
+
+        Raises GrantError, PolicyError and ConfigurationError where the plugin may not be called for this owner.
+        """
+        if self._is_stopped(plugin, owner):
+            return None
+        return self._policy(self.standings.of(plugin, owner), owner).scopes.get(kind)
+
+    def scopes(self, kind: str, owner: str) -> Iterator[tuple[str, Any]]:
+        """Plugins that may use a kind for an owner now, and how far."""
+        for plugin in self.store.granted_by(owner):
+            with contextlib.suppress(ConfigurationError):
+                found = self.scope(kind, plugin, owner)
+                if found is not None:
+                    yield plugin, found
 
     def files(self, known: Known, owner: str) -> Package:
         """The checked bytes of a plugin.  Raises PackageChanged, and records it; ConfigurationError where they went."""

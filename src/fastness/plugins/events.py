@@ -78,6 +78,23 @@ class Events:
         """A method is about to be called, in the run of this id."""
         self.trail.event(op="invoke", capability=_CAPABILITY, plugin=plugin, owner=owner, target=method, run=run)
 
+    def sent(self, owner: str, topic: str) -> None:
+        """The program sends a signal of its own."""
+        self.trail.event(op="publish", capability="signals", owner=owner, target=topic)
+
+    def led(self, plugin: str, owner: str, topic: str, sender: str, hop: int, run: str) -> None:
+        """A signal is about to lead to the run of this id."""
+        target = f"{topic} from {sender or 'the program'}, hop {hop}"
+        self.trail.event(op="deliver", capability="signals", plugin=plugin, owner=owner, target=target, run=run)
+
+    def unheard(self, plugin: str, owner: str, topic: str, code: str) -> None:
+        """Signals were dropped, as their plugin may not be called or did not run; that is so without a record too."""
+        with contextlib.suppress(BackendError):
+            self.trail.event(
+                op="deliver", capability="signals", plugin=plugin, owner=owner, target=topic,
+                decision="refused", code=code,
+            )  # fmt: skip
+
     def ended(self, plugin: str, owner: str, method: str, run: str, how: str) -> None:
         """
         How the call of a method ended, in a word: that of its outcome, or ``failed`` where it came to none.

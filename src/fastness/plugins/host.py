@@ -32,6 +32,7 @@ from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.reckoning import Reckoning
 from fastness.plugins.shown import InFlight, Revocation, Shown
+from fastness.plugins.signalling import Signalling
 from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
@@ -49,7 +50,7 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost(Reckoning):
+class AsyncPluginHost(Reckoning, Signalling):
     """
     Installs, grants and runs plugins.
 
@@ -234,7 +235,13 @@ class AsyncPluginHost(Reckoning):
         not those that were installed; QuotaExceeded where a quota of the operator's leaves it no processor time.  Then
         nothing ran.  What the plugin did is in the result.
         """
-        begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
+        return await self._invoke(os.urandom(8).hex(), plugin, method, args, owner, timeout, on_event)
+
+    async def _invoke(
+        self, run: str, plugin: str, method: str, args: Mapping[str, Any] | None, owner: str, *how: Any
+    ) -> RunResult:
+        """The same, as the run of this id."""
+        begin = partial(self._begin, run, plugin, method, args, owner, *how)
 
         def end(one: Invocation, how: str) -> None:
             record = partial(self._core.events.ended, plugin, owner, method, one.run, how)
@@ -271,12 +278,13 @@ class AsyncPluginHost(Reckoning):
 
     def _begin(
         self,
+        run: str,
         plugin: str,
         method: str,
         args: Mapping[str, Any] | None,
         owner: str,
-        timeout: float | None,
-        on_event: OnEvent | None,
+        timeout: float | None = None,
+        on_event: OnEvent | None = None,
     ) -> Invocation:
         core = self._core
         # What quotas hold for what is over is given back before more is taken.
@@ -296,7 +304,6 @@ class AsyncPluginHost(Reckoning):
         )
         meter, limits = core.metered(policy, request.limits, method)
         request = msgspec.structs.replace(request, limits=limits)
-        run = os.urandom(8).hex()
         try:
             core.events.invoked(known.id, owner, method, run)
             return Invocation(run, request, policy, core.begin(standing, policy, run, meter))
