@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
     """Do what the arguments say."""
     attacks = behind.shipped(registry.load())
     status = 0
-    if arguments == ["--check"] or arguments[:1] == ["--ran"] and arguments[1:]:
+    if arguments == ["--check"] or (arguments[:1] == ["--ran"] and arguments[1:]):
         wrong = checked(attacks) if arguments == ["--check"] else ran(attacks, arguments[1:])
         for line in wrong:
             print(line, file=sys.stderr)

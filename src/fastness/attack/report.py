@@ -59,7 +59,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "",
         "Made by `fastness attack --write-doc`; do not edit.",
         "Each line was attacked: inside the tier the attack had no effect, and where nothing stops it, it had.",
-        "Lines below \"not stopped\" were attacked too: there it had one, as is said of that tier.",
+        'Lines below "not stopped" were attacked too: there it had one, as is said of that tier.',
         "[Boundaries](boundaries.md) says what of this is a vulnerability.",
         "Run `fastness attack` to see the same on your own machine.",
         "",
@@ -151,7 +151,7 @@ def merged(page: str, outcomes: Iterable[Outcome], known: Mapping[str, Container
 
     ``known`` are the tiers of each attack that there is by its id; rows of others are left out.
     """
-    head = page.split("\n## ")[0]
+    head = page.split("\n## ", maxsplit=1)[0]
     found = read(page)
     for outcome in outcomes:
         rows = [one for one in found.get(outcome.tier, ()) if one.id != outcome.attack.id]

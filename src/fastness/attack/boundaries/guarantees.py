@@ -130,14 +130,15 @@ BOUNDARIES = (
         breaches=(
             Breach("A guest ends the caller, or makes a later run fail."),
             Breach(
-                "The frame parser, the value decoder or staging raises something else than the documented error, hangs, "
-                "or takes memory without bound.",
+                "The frame parser, the value decoder or staging raises something else than the documented "
+                "error, hangs, or takes memory without bound.",
                 attacks=("calls.*", "channel.*", "broker.storage_odd_data"),
             ),
         ),
         limits=(
             Limit(
-                "A guest ends its own engine, process or container; the next run gets another.", shown=("limits.own_end",)
+                "A guest ends its own engine, process or container; the next run gets another.",
+                shown=("limits.own_end",),
             ),
         ),
     ),
@@ -174,15 +175,15 @@ BOUNDARIES = (
         limits=(
             Limit("A guest sees the files of its own library and copies of what was staged.", shown=("files.staged",)),
             Limit(
-                "A native guest sees the system's libraries, the interpreter and the package folders, in `isolated` all "
-                "of `/usr`.",
+                "A native guest sees the system's libraries, the interpreter and the package folders, in "
+                "`isolated` all of `/usr`.",
                 tiers=("confined", "isolated"),
                 shown=("files.system_read",),
             ),
             Limit("A guest sees metadata of any file.", tiers=("confined",), shown=("metadata.size",)),
             Limit(
-                "A guest reads a named pipe that is kept in one of the folders that are shown (without Landlock it also "
-                "writes to one), or holds a lock on a file there.",
+                "A guest reads a named pipe that is kept in one of the folders that are shown (without Landlock "
+                "it also writes to one), or holds a lock on a file there.",
                 tiers=("confined", "isolated"),
                 why="opening a file that is shown is allowed, and a lock is had by whoever may open",
             ),
@@ -207,9 +208,7 @@ BOUNDARIES = (
         ),
         limits=(
             Limit("It tries, and the attempt is recorded or claimed.", why="refusing is all that is promised"),
-            Limit(
-                "Processes of one command talk to each other.", tiers=_PROGRAMS, shown=("network.between_its_own",)
-            ),
+            Limit("Processes of one command talk to each other.", tiers=_PROGRAMS, shown=("network.between_its_own",)),
             Limit(
                 "A program connects to a unix socket that somebody keeps below `/usr`, the interpreter's prefix or a "
                 "package folder with a mode that lets it.",
@@ -249,9 +248,7 @@ BOUNDARIES = (
     ),
     Boundary(
         Guarantee.NO_NEW_PRIVS,
-        breaches=(
-            Breach("A guest gains power by starting a program."),
-        ),
+        breaches=(Breach("A guest gains power by starting a program."),),
     ),
     Boundary(
         Guarantee.NO_PRIVILEGE,
@@ -287,9 +284,7 @@ BOUNDARIES = (
     ),
     Boundary(
         Guarantee.TOTAL_MEM_CAP,
-        breaches=(
-            Breach("All processes of a run together hold more than `memory`, `file_bytes` and a constant."),
-        ),
+        breaches=(Breach("All processes of a run together hold more than `memory`, `file_bytes` and a constant."),),
         limits=(
             Limit(
                 "Page tables and buffers of the kernel grow that it does not charge to anybody.",
@@ -300,9 +295,7 @@ BOUNDARIES = (
     Boundary(
         Guarantee.IMAGE_ROOT,
         breaches=(
-            Breach(
-                "A guest changes anything of the image that it runs in, or another image's files are its root."
-            ),
+            Breach("A guest changes anything of the image that it runs in, or another image's files are its root."),
         ),
         limits=(Limit("It reads what the image holds.", why="the image is what the guest was given to run in"),),
     ),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from fastness.attack.model import Rule
 from fastness.tier import Guarantee
 
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Breach:
     """
@@ -80,5 +81,5 @@ class Question:
 
 
 def _sentence(text: str) -> None:
-    if not text[0].isupper() and text[0] != "`" or not text.endswith("."):
+    if (not text[0].isupper() and text[0] != "`") or not text.endswith("."):
         raise ValueError(f"not a sentence: {text}")

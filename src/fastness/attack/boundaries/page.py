@@ -17,32 +17,43 @@ from fastness.tier import Tier
 #: The command that writes the page.
 COMMAND = "python tools/boundaries.py"
 
-_HEAD = f"""\
-# What counts as a vulnerability
-
-Made by `{COMMAND}` from the code and from [attacks.md](attacks.md); do not edit.
-This page says, for each tier of this version, what would break its guarantees and what would not.
-Behind each sentence stand the attacks that tried it; [attacks.md](attacks.md) says what each claims and what stopped it, and is made by running them.
-A sentence that no attack in that table backs is not made; where a test of this repository has tried it instead, it is named.
-
-All code and data of a guest is taken to be hostile from its first instruction, the interpreter's own memory included.
-Trusted are the kernel, the caller, the user whose account runs it, Python, wasmtime's compiler for the guests that ship, and the installed packages whose digests are checked.
-In the tier `worker` the guest's author is taken to mean well: its guarantees are about faults, and getting round its firewall on purpose is [no vulnerability](../choosing-a-tier.md#what-worker-is-for).
-[The threat model](threat-model.md) has the whole of that.
-
-Each attack is one file in `attack/corpus/`, has a control that shows that it works where nothing stops it, and runs alone with `fastness attack --only ID -v`.
-Those behind what is *not* stopped must have their effect in the tier too, or the sentence is wrong.
-The guarantees are also tried by `fastness doctor`, on your machine, before a tier is used; `fastness explain TIER` shows a tier's part of this page."""
-_RULES = """\
-## By rule of the broker
-
-These hold for guests with a `ctx` and for plugins, in every tier that isolates.
-A tier that does not hold what it promises may take them with it: in `worker` code that gets round the firewall is a process of the same user."""
-_END = """\
-## Not covered
-
-Bugs of the kernel and the hardware, side channels, physical access, denial of service within the limits, and everything on systems that [SPECIFICATION.md](../../SPECIFICATION.md) lists as untested.
-"""
+_HEAD = (
+    "# What counts as a vulnerability\n"
+    "\n"
+    f"Made by `{COMMAND}` from the code and from [attacks.md](attacks.md); do not edit.\n"
+    "This page says, for each tier of this version, what would break its guarantees and what would not.\n"
+    "Behind each sentence stand the attacks that tried it; [attacks.md](attacks.md) says what each claims and"
+    " what stopped it, and is made by running them.\n"
+    "A sentence that no attack in that table backs is not made; where a test of this repository has tried it "
+    "instead, it is named.\n"
+    "\n"
+    "All code and data of a guest is taken to be hostile from its first instruction, the interpreter's own "
+    "memory included.\n"
+    "Trusted are the kernel, the caller, the user whose account runs it, Python, wasmtime's compiler for the "
+    "guests that ship, and the installed packages whose digests are checked.\n"
+    "In the tier `worker` the guest's author is taken to mean well: its guarantees are about faults, and "
+    "getting round its firewall on purpose is [no vulnerability](../choosing-a-tier.md#what-worker-is-for).\n"
+    "[The threat model](threat-model.md) has the whole of that.\n"
+    "\n"
+    "Each attack is one file in `attack/corpus/`, has a control that shows that it works where nothing stops "
+    "it, and runs alone with `fastness attack --only ID -v`.\n"
+    "Those behind what is *not* stopped must have their effect in the tier too, or the sentence is wrong.\n"
+    "The guarantees are also tried by `fastness doctor`, on your machine, before a tier is used; `fastness "
+    "explain TIER` shows a tier's part of this page."
+)
+_RULES = (
+    "## By rule of the broker\n"
+    "\n"
+    "These hold for guests with a `ctx` and for plugins, in every tier that isolates.\n"
+    "A tier that does not hold what it promises may take them with it: in `worker` code that gets round the "
+    "firewall is a process of the same user."
+)
+_END = (
+    "## Not covered\n"
+    "\n"
+    "Bugs of the kernel and the hardware, side channels, physical access, denial of service within the "
+    "limits, and everything on systems that [SPECIFICATION.md](../../SPECIFICATION.md) lists as untested.\n"
+)
 
 
 def page(attacks: Sequence[Attack]) -> str:
@@ -58,11 +69,15 @@ def page(attacks: Sequence[Attack]) -> str:
 
 def _part(tier: str, attacks: Sequence[Attack]) -> str:
     lines = [f"## `{tier}`", "", "A vulnerability:", "", "| guarantee | if | attacks behind it |", "|---|---|---|"]
-    for one in breaches(tier, attacks):
-        lines.append(f"| {one.of.value} | {one.breach.says} | {_ids(one.attacks, one.breach.elsewhere.get(tier))} |")
+    lines += (
+        f"| {one.of.value} | {one.breach.says} | {_ids(one.attacks, one.breach.elsewhere.get(tier))} |"
+        for one in breaches(tier, attacks)
+    )
     lines += ["", "No vulnerability:", "", "| beside | if | because |", "|---|---|---|"]
-    for of, limit, ids in limits(tier, attacks):
-        lines.append(f"| {of or 'the tier'} | {limit.says} | {_because(limit.why, ids)} |")
+    lines += (
+        f"| {of or 'the tier'} | {limit.says} | {_because(limit.why, ids)} |"
+        for of, limit, ids in limits(tier, attacks)
+    )
     return "\n".join(lines)
 
 

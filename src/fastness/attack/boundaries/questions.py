@@ -44,8 +44,8 @@ QUESTIONS = (
         attacks=("tests/functional/test_tier_choice.py", "plugins.not_unsandboxed"),
     ),
     Question(
-        "the frame parser, the value decoder or staging raises something else than the documented error, hangs, or takes "
-        "memory without bound",
+        "the frame parser, the value decoder or staging raises something else than the documented error, hangs, "
+        "or takes memory without bound",
         "yes",
         attacks=("channel.giant_length", "channel.deep_answer", "calls.giant_length", "calls.deep_arguments"),
     ),
@@ -84,8 +84,8 @@ QUESTIONS = (
     ),
     Question(
         "a refused call leaves no row",
-        "no where `layers` says `DENIALS_RECORDED: partial`, which it does after 64 different rows or 4,096 calls of one "
-        "guest too; yes otherwise",
+        "no where `layers` says `DENIALS_RECORDED: partial`, which it does after 64 different rows or 4,096 calls "
+        "of one guest too; yes otherwise",
         tiers=_GUESTS,
         attacks=("tests/security/test_native_floods.py",),
     ),
@@ -102,8 +102,8 @@ QUESTIONS = (
         attacks=("tests/unit/runner/test_apply.py", "tests/security/test_project_races.py"),
     ),
     Question(
-        "`apply()` brings in a file that some tool runs by itself and that [the list](../api.md#files-that-must-be-named) "
-        "does not have",
+        "`apply()` brings in a file that some tool runs by itself and that "
+        "[the list](../api.md#files-that-must-be-named) does not have",
         "no, but tell us: the list cannot be complete",
         tiers=("isolated", "container"),
     ),

@@ -28,7 +28,8 @@ RULES = (
         limits=(
             Limit(
                 "A call that was let through before is finished.",
-                why="it was granted when it was asked; one in flight is cancelled where it can be, and its outcome kept",
+                why="it was granted when it was asked; one in flight is cancelled where it can be, and "
+                "its outcome kept",
             ),
             Limit(
                 "What a guest does within its grant, with arguments of its choice.",

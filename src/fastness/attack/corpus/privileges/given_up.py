@@ -9,7 +9,6 @@ from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
 
-
 CODE = """
 import ctypes
 

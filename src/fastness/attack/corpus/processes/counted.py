@@ -8,7 +8,6 @@ from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, allowed
 from fastness.tier import Guarantee
 
-
 CODE = """
 import os
 

@@ -8,11 +8,10 @@ from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, allowed
 from fastness.tier import Guarantee
 
-
 CODE = """
-import os, signal, subprocess
+import os, signal, subprocess, sys
 
-child = subprocess.Popen(['sleep', '20'])
+child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'])
 if str(child.pid) in os.listdir('/proc'):
     child.send_signal(signal.SIGKILL)
     print('ENDED' if child.wait() == -signal.SIGKILL else 'something else')

@@ -8,11 +8,10 @@ from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, allowed
 from fastness.tier import Guarantee
 
-
 CODE = """
-import subprocess
+import subprocess, sys
 
-subprocess.run(['true'], check=True)
+subprocess.run([sys.executable, '-c', 'pass'], check=True)
 print('STARTED')
 """
 

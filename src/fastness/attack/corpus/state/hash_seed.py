@@ -8,7 +8,6 @@ from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, allowed
 from fastness.tier import Guarantee
 
-
 CODE = """
 import sys
 
@@ -19,7 +18,11 @@ print(hash('a text'), id(sys))
 def attack(arena: Arena) -> Effect:
     """Twice in the tier, for one tenant."""
     first, second = (arena.run(CODE) for _ in range(2))
-    return Effect(first.ok and first.stdout == second.stdout, f"one run saw {first.stdout!r} and the next {second.stdout!r}", second)
+    return Effect(
+        first.ok and first.stdout == second.stdout,
+        f"one run saw {first.stdout!r} and the next {second.stdout!r}",
+        second,
+    )
 
 
 def control(arena: Arena) -> Effect:
