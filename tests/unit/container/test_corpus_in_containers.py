@@ -15,6 +15,7 @@ _FAMILIES = {
     "calls": "as above; that calls of a container come to it at all is tested in tests/engines",
     "plugins": "as above",
     "lifecycle": "as above",
+    "javascript": "there is no JavaScript",
     "wasi": "modules of WASI do not run in containers",
     "worker": "of hooks inside an interpreter, which no other tier relies on",
 }
