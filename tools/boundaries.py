@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """
-Makes docs/security/boundaries.md of the sentences and attacks in the code, and says what is wrong with them.
+Makes docs/security/boundaries.md and failures.md of the sentences and attacks in the code, and says what is wrong.
 
-    python tools/boundaries.py                 write the page
+    python tools/boundaries.py                 write the pages
     python tools/boundaries.py --try-new       first run the attacks that docs/security/attacks.md does not have as they
                                                are, on the tiers of this machine, and put their rows there
     python tools/boundaries.py --try ID...     the same for these attacks
@@ -22,13 +22,13 @@ from pathlib import Path
 
 from fastness.attack import registry, report, runner
 from fastness.attack.boundaries import behind
-from fastness.attack.boundaries.page import page
+from fastness.attack.boundaries.page import failures, page
 from fastness.attack.model import Attack
 from fastness.errors import TierUnavailable
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "security"
 RESULTS = FOLDER / "attacks.md"
-PAGE = FOLDER / "boundaries.md"
+MADE = {FOLDER / "boundaries.md": page, FOLDER / "failures.md": failures}
 
 
 def outdated(attacks: Iterable[Attack], held: dict[str, list[report.Row]]) -> list[tuple[str, Attack]]:
@@ -68,13 +68,14 @@ def try_these(wanted: Sequence[tuple[str, Attack]], attacks: Sequence[Attack]) -
 
 
 def checked(attacks: Sequence[Attack]) -> list[str]:
-    """What is wrong with both pages."""
+    """What is wrong with the pages."""
     text = RESULTS.read_text("utf-8")
     wrong = behind.faults(attacks, report.read(text))
     if text != report.merged(text, (), {attack.id: attack.tiers for attack in attacks}):
         wrong.append(f"{RESULTS.name} has rows of what is no attack, or not in their order")
-    if PAGE.read_text("utf-8") != page(attacks):
-        wrong.append(f"{PAGE.name} is stale")
+    for path, make in MADE.items():
+        if not path.exists() or path.read_text("utf-8") != make(attacks):
+            wrong.append(f"{path.name} is stale")
     if wrong:
         # The second does what the first does too; it takes as long as those attacks take.
         wrong.append("run: python tools/boundaries.py, or with --try-new where rows are missing")
@@ -109,7 +110,8 @@ def main(arguments: list[str]) -> int:
     elif arguments:
         print(__doc__, file=sys.stderr)
         return 2
-    PAGE.write_text(page(attacks), "utf-8")
+    for path, make in MADE.items():
+        path.write_text(make(attacks), "utf-8")
     return status
 
 

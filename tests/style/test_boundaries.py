@@ -11,6 +11,7 @@ import pytest
 
 from fastness.attack import registry, report
 from fastness.attack.boundaries import behind
+from fastness.attack.boundaries.failures import FAILURES
 from fastness.attack.boundaries.guarantees import BOUNDARIES
 from fastness.attack.boundaries.questions import QUESTIONS
 from fastness.attack.boundaries.rules import RULES
@@ -30,7 +31,12 @@ def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The tool and both pages, in a place of their own."""
-    for name in ("tools/boundaries.py", "docs/security/attacks.md", "docs/security/boundaries.md"):
+    for name in (
+        "tools/boundaries.py",
+        "docs/security/attacks.md",
+        "docs/security/boundaries.md",
+        "docs/security/failures.md",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -100,10 +106,18 @@ def test_what_a_tier_does_not_stop_is_said_once() -> None:
     assert {tier: "; ".join(one.brief for one in said if one.brief) for tier, said in LIMITS.items()} == LIMITS_OF
 
 
+def test_what_has_failed_elsewhere_is_tried() -> None:
+    """Each of the classes that were gathered is there once, with something that tries it."""
+    every = [one for rows in FAILURES.values() for one in rows]
+    assert len({one.what for one in every}) == len(every) == 34
+    assert all(one.tried and one.where and one.what.endswith(".") for one in every)
+
+
 def test_tests_that_are_named_exist() -> None:
     """Where something is tried by a test, there is that file."""
     named = {name for one in BOUNDARIES for breach in one.breaches for name in breach.elsewhere.values()}
-    named |= {name for question in QUESTIONS for name in question.attacks if "/" in name}
+    named |= {name for question in QUESTIONS for name in question.attacks if behind.is_test(name)}
+    named |= {name for rows in FAILURES.values() for one in rows for name in one.tried if behind.is_test(name)}
     assert named
     assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from fastness.attack.boundaries.failures import FAILURES
 from fastness.attack.boundaries.guarantees import BOUNDARIES
 from fastness.attack.boundaries.model import Breach, Limit
 from fastness.attack.boundaries.questions import QUESTIONS
@@ -36,6 +37,11 @@ class Backed:
 def shipped(attacks: Iterable[Attack]) -> list[Attack]:
     """Those of this package's own corpus; others prove nothing to whoever does not have them."""
     return [one for one in attacks if one.attack.__module__.startswith("fastness.attack.corpus.")]
+
+
+def is_test(name: str) -> bool:
+    """Whether a name is that of a file of tests, and not of an attack."""
+    return name.startswith("tests/")
 
 
 def breaches(tier: str, attacks: Sequence[Attack]) -> Iterator[Backed]:
@@ -111,8 +117,11 @@ def faults(attacks: Sequence[Attack], held: Mapping[str, Sequence[Row]], tiers: 
             for _, limit, ids in limits(tier, attacks)
             if not good[tier].intersection(ids) and not limit.why
         )
+    everywhere = set().union(*good.values())
+    here = {one.id for one in attacks if not one.tiers.keys().isdisjoint(tiers)}
+    named = [(one.what, name) for rows in FAILURES.values() for one in rows for name in one.tried]
+    wrong += (f"{name} has not held: {what}" for what, name in named if name in here and name not in everywhere)
     if set(tiers) >= _OF_RULES:
-        everywhere = set().union(*good.values())
         wrong += _unbacked("the broker", list(rules(attacks)), everywhere)
         wrong += (f"no sentence says what would break {rule.value}" for rule in set(Rule) - {one.of for one in RULES})
     return wrong
@@ -154,10 +163,11 @@ def _unknown(attacks: Sequence[Attack]) -> Iterator[str]:
             expect = of[name].tiers.get(tier) if name in of else None
             if expect is None or expect.layer is not Layer.NOTHING:
                 yield f"{tier}: no attack called {name} is allowed there"
-    for question in QUESTIONS:
-        for name in question.attacks:
-            if not name.startswith("tests/") and name not in of:
-                yield f"no attack is called {name}: {question.asked}"
+    said = [(question.asked, name) for question in QUESTIONS for name in question.attacks]
+    said += [(failure.what, name) for rows in FAILURES.values() for failure in rows for name in failure.tried]
+    for text, name in said:
+        if not is_test(name) and name not in of:
+            yield f"no attack is called {name}: {text}"
 
 
 def _unmatched(attacks: Sequence[Attack], held: Mapping[str, Sequence[Row]], tiers: Sequence[str]) -> Iterator[str]:

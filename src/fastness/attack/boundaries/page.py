@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fastness.attack.boundaries.behind import TIERS, breaches, limits, rules
+from fastness.attack.boundaries.failures import FAILURES
 from fastness.attack.boundaries.model import Question
 from fastness.attack.boundaries.questions import QUESTIONS
 from fastness.attack.boundaries.rules import RULES
@@ -53,6 +54,16 @@ _END = (
     "\n"
     "Bugs of the kernel and the hardware, side channels, physical access, denial of service within the "
     "limits, and everything on systems that [SPECIFICATION.md](../../SPECIFICATION.md) lists as untested.\n"
+)
+
+_FAILURES = (
+    "# How others have failed\n"
+    "\n"
+    f"Made by `{COMMAND}` from the code; do not edit.\n"
+    "Faults of other sandboxes that were reported in public, gathered before this one was built, each with what tries "
+    "the same here: attacks of [the corpus](attacks.md), or tests where there is nothing for a guest to attack.\n"
+    "Each attack must have held for its row to stand.\n"
+    "Projects are named for what was learnt from their reports, whatever has become of them since."
 )
 
 
@@ -122,6 +133,20 @@ def _ids(ids: Iterable[str], elsewhere: str | None = None) -> str:
 def _because(why: str, ids: Sequence[str] = ()) -> str:
     shown = f"shown by {_ids(ids)}" if ids else ""
     return "; ".join(part for part in (why, shown) if part)
+
+
+def failures(attacks: Sequence[Attack]) -> str:
+    """The text of the page of how others have failed."""
+    claims = {one.id: one.claim.says for one in attacks}
+    lines = [_FAILURES]
+    number = 0
+    for subject, rows in FAILURES.items():
+        lines += ["", f"## {subject}"]
+        for row in rows:
+            number += 1
+            lines += ["", f"### {number}. {row.what}", "", f"Reported as {row.where}.", ""]
+            lines += (f"- `{name}`" + (f": {claims[name]}" if name in claims else "") for name in row.tried)
+    return "\n".join(lines) + "\n"
 
 
 # for a terminal
