@@ -20,10 +20,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fastness.attack import registry, report, runner
+from fastness.attack import registry, report, rows, runner
 from fastness.attack.boundaries import behind
 from fastness.attack.boundaries.page import failures, page
-from fastness.attack.model import Attack
+from fastness.attack.model import Attack, Outcome
 from fastness.errors import TierUnavailable
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "security"
@@ -31,15 +31,15 @@ RESULTS = FOLDER / "attacks.md"
 MADE = {FOLDER / "boundaries.md": page, FOLDER / "failures.md": failures}
 
 
-def outdated(attacks: Iterable[Attack], held: dict[str, list[report.Row]]) -> list[tuple[str, Attack]]:
+def outdated(attacks: Iterable[Attack], held: dict[str, list[rows.Row]]) -> list[tuple[str, Attack]]:
     """Tiers and attacks whose row is missing, says something else than the attack, or is of one that has failed."""
     found = []
     for attack in attacks:
         for tier, expect in attack.tiers.items():
             says = expect.says or attack.claim.says
-            rows = [row for row in held.get(tier, ()) if row.id == attack.id]
+            there = [row for row in held.get(tier, ()) if row.id == attack.id]
             said = (attack.claim.guarantee.value, says)
-            if not any((row.good or row.skipped) and (row.guarantee, row.says) == said for row in rows):
+            if not any((row.good or row.skipped) and (row.guarantee, row.says) == said for row in there):
                 found.append((tier, attack))
     return found
 
@@ -62,17 +62,22 @@ def try_these(wanted: Sequence[tuple[str, Attack]], attacks: Sequence[Attack]) -
             print(f"{tier}: {outcome.attack.id}: {outcome.verdict.value} {outcome.detail}")
             status |= not outcome.verdict.good
         outcomes += found
-    known = {attack.id: attack.tiers for attack in attacks}
-    RESULTS.write_text(report.merged(RESULTS.read_text("utf-8"), outcomes, known), "utf-8")
+    RESULTS.write_text(results(outcomes, attacks), "utf-8")
     return status
+
+
+def results(outcomes: Sequence[Outcome], attacks: Sequence[Attack]) -> str:
+    """The page of results with these in it."""
+    known = {attack.id: attack.tiers for attack in attacks}
+    return rows.merged(report.document(()), RESULTS.read_text("utf-8"), outcomes, known)
 
 
 def checked(attacks: Sequence[Attack]) -> list[str]:
     """What is wrong with the pages."""
     text = RESULTS.read_text("utf-8")
-    wrong = behind.faults(attacks, report.read(text))
-    if text != report.merged(text, (), {attack.id: attack.tiers for attack in attacks}):
-        wrong.append(f"{RESULTS.name} has rows of what is no attack, or not in their order")
+    wrong = behind.faults(attacks, rows.read(text))
+    if text != results((), attacks):
+        wrong.append(f"{RESULTS.name} has another head, rows of what is no attack, or rows that are not in their order")
     for path, make in MADE.items():
         if not path.exists() or path.read_text("utf-8") != make(attacks):
             wrong.append(f"{path.name} is stale")
@@ -84,13 +89,13 @@ def checked(attacks: Sequence[Attack]) -> list[str]:
 
 def ran(attacks: Sequence[Attack], files: Sequence[str]) -> list[str]:
     """What is wrong with what came of a run: of its tiers alone, and whatever the page of results says."""
-    held: dict[str, dict[str, report.Row]] = {}
+    held: dict[str, dict[str, rows.Row]] = {}
     for name in files:
-        for tier, rows in report.read(Path(name).read_text("utf-8")).items():
-            held.setdefault(tier, {}).update((row.id, row) for row in rows)
+        for tier, found in rows.read(Path(name).read_text("utf-8")).items():
+            held.setdefault(tier, {}).update((row.id, row) for row in found)
     if not held:
         return [f"nothing was tried: {', '.join(files)}"]
-    return behind.faults(attacks, {tier: list(rows.values()) for tier, rows in held.items()}, sorted(held))
+    return behind.faults(attacks, {tier: list(found.values()) for tier, found in held.items()}, sorted(held))
 
 
 def main(arguments: list[str]) -> int:
@@ -103,7 +108,7 @@ def main(arguments: list[str]) -> int:
             print(line, file=sys.stderr)
         return 1 if wrong else 0
     if arguments == ["--try-new"]:
-        status = try_these(outdated(attacks, report.read(RESULTS.read_text("utf-8"))), attacks)
+        status = try_these(outdated(attacks, rows.read(RESULTS.read_text("utf-8"))), attacks)
     elif arguments[:1] == ["--try"] and arguments[1:]:
         wanted = [(tier, attack) for attack in attacks if attack.id in arguments[1:] for tier in attack.tiers]
         status = try_these(wanted, attacks)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fastness.attack import registry, report
 from fastness.attack.boundaries import behind
 from fastness.attack.boundaries.failures import FAILURES
 from fastness.attack.boundaries.guarantees import BOUNDARIES
@@ -108,7 +107,7 @@ def test_what_a_tier_does_not_stop_is_said_once() -> None:
 
 def test_what_has_failed_elsewhere_is_tried() -> None:
     """Each of the classes that were gathered is there once, with something that tries it."""
-    every = [one for rows in FAILURES.values() for one in rows]
+    every = [one for group in FAILURES.values() for one in group]
     assert len({one.what for one in every}) == len(every) == 34
     assert all(one.tried and one.where and one.what.endswith(".") for one in every)
 
@@ -117,12 +116,6 @@ def test_tests_that_are_named_exist() -> None:
     """Where something is tried by a test, there is that file."""
     named = {name for one in BOUNDARIES for breach in one.breaches for name in breach.elsewhere.values()}
     named |= {name for question in QUESTIONS for name in question.attacks if behind.is_test(name)}
-    named |= {name for rows in FAILURES.values() for one in rows for name in one.tried if behind.is_test(name)}
+    named |= {name for group in FAILURES.values() for one in group for name in one.tried if behind.is_test(name)}
     assert named
     assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
-
-
-def test_rows_survive_being_read_and_written() -> None:
-    """The page of results is what its own rows make."""
-    text = (FOLDER / "attacks.md").read_text("utf-8")
-    assert report.merged(text, (), {one.id: one.tiers for one in registry.load()}) == text

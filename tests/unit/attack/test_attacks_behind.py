@@ -12,7 +12,7 @@ from fastness.attack.boundaries import behind
 from fastness.attack.boundaries.model import Breach, Limit
 from fastness.attack.boundaries.page import page, told
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule, allowed
-from fastness.attack.report import Row
+from fastness.attack.rows import Row
 from fastness.tier import Guarantee, Tier
 
 ATTACKS = behind.shipped(registry.load())

@@ -14,7 +14,7 @@ from fastness.attack.boundaries.questions import QUESTIONS
 from fastness.attack.boundaries.rules import RULES
 from fastness.attack.boundaries.tiers import LIMITS
 from fastness.attack.model import Attack, Layer, Rule
-from fastness.attack.report import Row
+from fastness.attack.rows import Row
 from fastness.backends.registry import SERVED
 from fastness.tier import Guarantee, Tier
 
