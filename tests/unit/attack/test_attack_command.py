@@ -72,7 +72,7 @@ def test_nothing_to_run_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_said_to_be_allowed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """It is good where it happens, counted apart, and shown in the words of the tier; where it does not it is bad."""
-    assert _attack(monkeypatch, HELD, ALLOWED) == 0
+    assert _attack(monkeypatch, HELD, ALLOWED, options=("-v",)) == 0
     out = capsys.readouterr().out
     assert "2 attacks ran, each with its control: 0 escaped, 1 held, 1 allowed" in out
     assert "It happens here." in out
