@@ -190,6 +190,7 @@ BOUNDARIES = (
                 "A guest reads a named pipe that is kept in one of the folders that are shown (without Landlock "
                 "it also writes to one), or holds a lock on a file there.",
                 tiers=("confined", "isolated"),
+                shown=("files.pipe_read",),
                 why="opening a file that is shown is allowed, and a lock is had by whoever may open",
             ),
             Limit(
