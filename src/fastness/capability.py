@@ -100,7 +100,8 @@ class CallContext(msgspec.Struct, kw_only=True):
 
     ``cost`` is what the call cost, in billionths of the operator's currency, and ``cpu_s`` the seconds of processor
     time that it took outside of the guest: an adapter sets both.  ``opened`` has what calls of the run have left open,
-    by numbers of the adapter's; all calls of a run share it, and no other run's.
+    by numbers of the adapter's; all calls of a run share it, and no other run's.  ``dropped`` counts fields that an
+    adapter left out of what the guest sent, because only the host may say them: it is recorded with the outcome.
 
     An adapter sets ``effect`` before it does what cannot be undone: what it refuses from then on is the answer, and is
     recorded so.  Where it is cancelled and cannot stop what it has begun, it leaves in ``rest`` an ``asyncio.Future``
@@ -120,6 +121,7 @@ class CallContext(msgspec.Struct, kw_only=True):
     note: Callable[[str, str], None] | None = None
     cost: int = 0
     cpu_s: float = 0.0
+    dropped: int = 0
     opened: dict[int, Opened] = {}
     effect: bool = False
     # No future is named here: of those who import this few have a loop.
