@@ -173,11 +173,12 @@ class Store:
             ).fetchall()
         return [_standing(row) for row in rows[:limit]], len(rows) > limit
 
-    def before(self, one: Due) -> int:
-        """How many of its plugin and owner stand that were there before it."""
+    def count(self, whose: Whose, below: int, most: int) -> int:
+        """How many of a plugin and owner stand with numbers below that; it is counted as far as ``most``."""
         found = self._database.read(
-            "SELECT count(*) FROM schedules WHERE plugin = ? AND owner = ? AND id < ? AND frees = 0",
-            (*one.whose, one.id),
+            "SELECT count(*) FROM (SELECT 1 FROM schedules WHERE plugin = ? AND owner = ? AND id < ? AND frees = 0"
+            " LIMIT ?)",
+            (*whose, below, most),
         )
         return 0 if found is None else int(found[0])
 
@@ -289,7 +290,7 @@ class Store:
         return found
 
     def restep(self, now: int) -> None:
-        """After the clock was put back: no next time is further ahead than its step."""
+        """After the clock was put back: no next time is more than a step ahead, and no call is yet to come."""
         self._database.renewed()
         with self._database.writing() as connection:
             connection.execute(
@@ -297,6 +298,7 @@ class Store:
                 " WHERE every > 0 AND stepping = 1 AND frees = 0 AND due > ?1 + every",
                 (now,),
             )
+            connection.execute("UPDATE schedules SET frees = 1 WHERE frees > 0 AND last > ?", (now,))
 
     def close(self) -> None:
         """Close it; the next use opens it again."""

@@ -30,6 +30,7 @@ from fastness.plugins.begun import Begun, Invocation
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.reckoning import Reckoning
+from fastness.plugins.scheduling import OnFired, Scheduling
 from fastness.plugins.shown import InFlight, Revocation, Shown
 from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
@@ -48,7 +49,7 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost(Reckoning):
+class AsyncPluginHost(Reckoning, Scheduling):
     """
     Installs, grants and runs plugins.
 
@@ -57,7 +58,8 @@ class AsyncPluginHost(Reckoning):
     ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``.  ``tier`` is where
     plugins in Python run that the operator has chosen none for (see :meth:`set_tier`); None is ``FASTNESS_TIER``, else
     the configuration's, else ``isolated``.  Those in JavaScript and WASI run in ``wasm``.  ``pool`` guests are kept
-    ready for each kind of guest that was used.
+    ready for each kind of guest that was used.  With ``schedule`` it calls what plugins scheduled when it is due, as
+    :meth:`start_schedule` does, and tells ``on_fired`` of each call in a thread of its own.
 
     Use as ``async with``, or call :meth:`aclose`.  Several hosts, in any number of processes, may share one home.
     """
@@ -70,6 +72,8 @@ class AsyncPluginHost(Reckoning):
         functions: Mapping[str, Callable[..., Any]] | None = None,
         tier: str | None = None,
         pool: int | None = None,
+        schedule: bool = False,
+        on_fired: OnFired | None = None,
         _waiting: Waiting | None = None,
     ) -> None:
         if pool is not None and (type(pool) is not int or not 0 <= pool <= _POOL_MAX):
@@ -79,6 +83,9 @@ class AsyncPluginHost(Reckoning):
         self._decisions = Decisions(self._core)
         self._pool = pool
         self._runner = Runner(self._backend, self._waiting)
+        self._on_fired = on_fired
+        if schedule:
+            self.start_schedule()
 
     def _backend(self, tier: Tier) -> Backend:
         return registry.make(tier, waiting=self._waiting, pool=self._pool)
@@ -385,5 +392,7 @@ class AsyncPluginHost(Reckoning):
 
     async def aclose(self) -> None:
         """End every guest and box.  Plugins stay installed.  Idempotent."""
+        await self._waiting.call(self._stop_schedule)
         await self._runner.aclose()
+        await self._waiting.call(self._end_schedule)
         await self._waiting.call(self._core.close)

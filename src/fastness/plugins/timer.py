@@ -113,9 +113,10 @@ class Timer:
                 full = wait_s == _LOOK_S and bool(self._busy)
             except (sqlite3.Error, OSError, BackendError) as error:
                 logging.getLogger("fastness").warning("nothing is called as scheduled for now: %s", error)
-                # Whatever comes meanwhile, and it cannot be kept either.
-                with self._news:
-                    self._news.wait_for(lambda: self._stopping, _AGAIN_S)
+                wait_s = self._later()
+            except Exception:
+                logging.getLogger("fastness").exception("nothing is called as scheduled for now")
+                wait_s = self._later()
             if stopping and not busy:
                 break
         for _ in self._threads:
@@ -123,6 +124,12 @@ class Timer:
         if self._writer is not None:
             # With claims that could not be ended its file stays: another timer ends them.
             self._writer.leave() if ended else self._writer.close()
+
+    def _later(self) -> float:
+        # Whatever comes meanwhile: it could not be kept either.
+        with self._news:
+            self._news.wait_for(lambda: self._stopping, _AGAIN_S)
+        return _AGAIN_S
 
     def _step(self, ended: list[Ended], busy: Counter[tuple[str, str]], stopping: bool) -> float:
         """End claims, claim what is due and hand it over; seconds until there is more to do, as far as is known."""
@@ -144,16 +151,24 @@ class Timer:
             self._busy.update(one.whose for one in found)
         for one in found:
             self._work.put(one)
-        while len(self._threads) < self._busy.total():
-            thread = threading.Thread(target=self._fire_all, name="fastness-scheduled", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._make_threads()
         for one in missed:
             self._told(one, MISSED)
         if missed:
             return 0.0
         # With all threads at work it goes on when one of them has ended.
         return _LOOK_S if len(found) >= free else _until(self._store.next(), now)
+
+    def _make_threads(self) -> None:
+        while len(self._threads) < self._busy.total():
+            thread = threading.Thread(target=self._fire_all, name="fastness-scheduled", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # What was claimed waits for those that there are, or for the next attempt.
+                logging.getLogger("fastness").warning("no thread for what was scheduled: %s", error)
+                return
+            self._threads.append(thread)
 
     def _look_around(self, now: int) -> None:
         passed = time.monotonic()
