@@ -45,7 +45,8 @@ def instant(when: float | str, now: int, ahead_s: float) -> int:
 def _seconds(when: float | str) -> float:
     if isinstance(when, str):
         try:
-            moment = datetime.datetime.fromisoformat(when)
+            # It takes some letters for others, and does not see what stands behind a NUL.
+            moment = datetime.datetime.fromisoformat(when if when.isascii() and when.isprintable() else "")
         except ValueError:
             raise Denied(DenialCode.UNSUPPORTED, f"{shown(when)}: not a time of ISO 8601") from None
         if moment.tzinfo is None:
