@@ -173,12 +173,12 @@ class Store:
             ).fetchall()
         return [_standing(row) for row in rows[:limit]], len(rows) > limit
 
-    def count(self, whose: Whose, below: int, most: int) -> int:
-        """How many of a plugin and owner stand with numbers below that; it is counted as far as ``most``."""
+    def count(self, whose: Whose, below: int, most: int, now: int) -> int:
+        """How many of a plugin and owner count that have numbers below that; it is counted as far as ``most``."""
         found = self._database.read(
-            "SELECT count(*) FROM (SELECT 1 FROM schedules WHERE plugin = ? AND owner = ? AND id < ? AND frees = 0"
-            " LIMIT ?)",
-            (*whose, below, most),
+            "SELECT count(*) FROM (SELECT 1 FROM schedules WHERE plugin = ? AND owner = ? AND id < ?"
+            " AND (frees = 0 OR frees > ?) LIMIT ?)",
+            (*whose, below, now, most),
         )
         return 0 if found is None else int(found[0])
 

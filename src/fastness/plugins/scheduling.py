@@ -178,10 +178,10 @@ class _Firing:
         # Of more than may stand, which a smaller grant makes them, those that were there first are called.  Under the
         # same grant they become no more.
         if self._within.get(due.whose) != policy.revision:
-            count = self._schedule.store.count
-            if count(due.whose, due.id, scope.standing) >= scope.standing:
+            count, now = self._schedule.store.count, micros(time.time())
+            if count(due.whose, due.id, scope.standing, now) >= scope.standing:
                 return 0, DenialCode.QUOTA.value
-            if count(due.whose, 1 << 62, scope.standing + 1) <= scope.standing:
+            if count(due.whose, 1 << 62, scope.standing + 1, now) <= scope.standing:
                 self._within[due.whose] = policy.revision
         return micros(time.time() + scope.interval_s), ""
 
