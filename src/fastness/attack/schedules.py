@@ -1,5 +1,5 @@
 """
-Schedules for attempts that go by the broker or by a host of plugins; and a careless one, which believes what it is told.
+Schedules for attempts that go by the broker or by a host of plugins; and a careless one that believes what it is told.
 
 Nothing here waits for long: what an attempt schedules is due within a few tenths of a second.
 """
@@ -71,7 +71,7 @@ host.ticked, host.fired = 0, 0
 def tick(now):
     last, host.ticked = host.ticked, now
     for row in list(ctx.schedule.rows):
-        if last < row['when'] <= now and host.fired < 1000:
+        if last < row['when'] <= now and host.fired < 100:
             host.fired += 1
             host.granted.add('plugin')
             host.invoke('plugin', row['method'], **row['args'])
@@ -150,5 +150,5 @@ class Timed:
     def __enter__(self) -> Timed:
         return self
 
-    def __exit__(self, *of: Any) -> None:
+    def __exit__(self, *of: object) -> None:
         self.home.__exit__(*of)

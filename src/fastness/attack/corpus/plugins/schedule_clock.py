@@ -5,6 +5,7 @@ Is called once at a time, and the clock is put back to before that time, and for
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from fastness.attack import hosting, schedules
 from fastness.attack.arena import Arena
@@ -29,6 +30,10 @@ print(len(ctx.storage.list()['keys']), 'TIMES', flush=True)
 """
 
 
+def _set(ahead: float) -> float:
+    return time.time() + ahead
+
+
 def attack(arena: Arena) -> Effect:
     """In the tier: an hour back, a day forward, and right again."""
     with schedules.Timed(arena) as timed:
@@ -41,7 +46,7 @@ def attack(arena: Arena) -> Effect:
         timed.wait()
         hosting.until(lambda: not list(timed.home.host._core.adapters.schedules().standing()))
         for ahead in (-3600.0, 86_400.0, 0.0):
-            firing._timer._clock = lambda ahead=ahead: time.time() + ahead
+            firing._timer._clock = partial(_set, ahead)
             firing._timer.wake()
             time.sleep(0.05)
         kept = timed.home.kept()
