@@ -114,7 +114,7 @@ def _risk(scope: ScheduleScope) -> str:
     times = "once" if scope.standing == 1 else f"up to {scope.standing} times"
     return (
         f"It is called again when nobody asks for it: {times} in {_span(scope.interval_s)}, up to "
-        f"{_span(scope.ahead_s)} ahead, for as long as you allow it; and does then what else you allow it."
+        f"{_span(scope.ahead_s)} ahead, for as long as you allow it; and then does whatever else you allow it."
     )
 
 
