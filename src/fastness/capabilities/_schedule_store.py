@@ -11,14 +11,14 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from fastness.database import Database
 from fastness.errors import QuotaExceeded
 
-__all__ = ["Due", "Ended", "Standing", "Store"]
+__all__ = ["Due", "Ended", "Scheduled", "Store"]
 
 _APPLICATION = 0x46_4E_53_43  # FNSC
 _PAGE = 500
@@ -44,8 +44,6 @@ _STEPS = (
     ),
 )
 _STANDING = "plugin, owner, id, method, due, every, made, fired"
-#: Rows behind those that are wanted that are looked at for others' than who have enough to do.
-_LOOKED_AT = 64
 _DUE = "key, plugin, owner, id, method, args, due, every"
 _WHOSE, _AT, _EVERY = slice(1, 3), 6, 7
 _ONE = "plugin = ? AND owner = ? AND id = ?"
@@ -53,9 +51,10 @@ _STANDS = "frees = 0 AND (every > 0 OR claim = '')"
 
 Halt = Callable[[], object]
 Whose = tuple[str, str]
+T = TypeVar("T")
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
     """
     One that stands: ``method`` of ``plugin`` is called for ``owner`` at ``due``, and ``every`` so many seconds after
     that, or once where it is None.  ``due`` and ``made`` are seconds since 1970; ``fired`` is how often it has.
@@ -162,7 +161,7 @@ class Store:
             halt()
         return True
 
-    def those(self, whose: Whose, after: int, limit: int) -> tuple[list[Standing], bool]:
+    def those(self, whose: Whose, after: int, limit: int) -> tuple[list[Scheduled], bool]:
         """Those of a plugin and owner with numbers above ``after``, by number; and whether there are more."""
         self._database.renewed()
         with self._database.reading() as connection:
@@ -184,7 +183,7 @@ class Store:
 
     # of the host
 
-    def standing(self, plugin: str | None = None, owner: str | None = None) -> Iterator[Standing]:
+    def standing(self, plugin: str | None = None, owner: str | None = None) -> Iterator[Scheduled]:
         """All that stand, by plugin, owner and number; of one plugin or owner where they are named."""
         after: tuple[Any, ...] = ("", "", 0)
         while True:
@@ -226,40 +225,41 @@ class Store:
         busy: Mapping[Whose, int],
         grace: int,
         ended: Iterable[Ended] = (),
+        behind: bool = True,
     ) -> tuple[list[Due], list[Due]]:
         """
         End the claims of ``ended``, and claim what is due, the longest first: what is to fire, and what was missed.
 
         ``most`` are claimed at once, so that ``each`` plugin and owner has no more than so many, with those that are
-        ``busy``.  What fires once and is later than ``grace`` is missed, and over.
+        ``busy``.  What fires once and is later than ``grace`` is missed, and over.  With ``behind`` also what is due
+        behind very many of those who have enough is found, which means to go through all of theirs.
         """
         having = Counter(busy)
-        found: list[Due] = []
+        found: dict[int, Due] = {}
         missed: list[Due] = []
         self._database.renewed()
         with self._database.writing() as connection:
             self._end(connection, name, ended, now)
-            # First those that are due the longest; then, where these have enough to do, some behind them; and at last
-            # any others', which means to look at all.
-            for most_rows in (most, most + _LOOKED_AT, -1) if most > 0 else ():
-                full = [whose for whose, count in having.items() if count >= each] if most_rows < 0 else ()
-                rows = _due(connection, now, full, most if most_rows < 0 else most_rows)
+            # Those that are due the longest; and where these have enough, whoever has not.
+            for last in (False, True)[: 1 + behind] if most > 0 else ():
+                full = [whose for whose, count in having.items() if count >= each] if last else ()
+                rows = _due(connection, now, full, most)
                 for row in rows:
                     if row[_EVERY] == 0 and row[_AT] < now - grace:
                         connection.execute("DELETE FROM schedules WHERE key = ?", row[:1])
                         missed.append(_made(row))
-                    elif len(found) < most and having[row[_WHOSE]] < each:
+                    elif row[0] not in found and len(found) < most and having[row[_WHOSE]] < each:
                         having[row[_WHOSE]] += 1
                         # How many of its times have come.
-                        found.append(_made(row, (now - row[_AT]) // row[_EVERY] + 1 if row[_EVERY] else 1))
-                if found or missed or len(rows) < most_rows:
+                        found[row[0]] = _made(row, (now - row[_AT]) // row[_EVERY] + 1 if row[_EVERY] else 1)
+                if missed or len(found) == most or len(rows) < most:
                     break
             connection.executemany(
                 "UPDATE schedules SET claim = ?, due = due + every * ?, stepping = 1, fired = fired + 1, last = ?"
                 " WHERE key = ?",
-                [(name, one.times, now, one.key) for one in found],
+                [(name, one.times, now, one.key) for one in found.values()],
             )
-        return found, missed
+        return list(found.values()), missed
 
     @staticmethod
     def _end(connection: sqlite3.Connection, name: str, ended: Iterable[Ended], now: int) -> None:
@@ -277,17 +277,32 @@ class Store:
         )
         connection.execute("DELETE FROM schedules WHERE frees > 0 AND frees <= ? AND claim = ''", (now,))
 
-    def lost(self, names: Collection[str]) -> list[Due]:
-        """Claims of those that are gone, which are over; what fires again and again goes on."""
-        found: list[Due] = []
+    def alone(self, work: Callable[[], T]) -> T:
+        """The result of ``work`` while nobody else changes anything here."""
         self._database.renewed()
+        with self._database.writing():
+            return work()
+
+    def lost(self, living: Callable[[], Collection[str]]) -> list[Due]:
+        """Claims of whoever does not live, which are over; what fires again and again goes on."""
+        self._database.renewed()
+        with self._database.reading() as connection:
+            if not self._gone(connection, living):
+                return []
+        found: list[Due] = []
         with self._database.writing() as connection:
-            for name in names:
+            # Whoever has a claim lived before it, and nobody begins to while this goes on.
+            for name in self._gone(connection, living):
                 rows = connection.execute(f"SELECT {_DUE} FROM schedules WHERE claim = ?", (name,)).fetchall()  # noqa: S608  # as above
                 found += map(_made, rows)
                 connection.execute("DELETE FROM schedules WHERE claim = ? AND (every = 0 OR frees > 0)", (name,))
                 connection.execute("UPDATE schedules SET claim = '' WHERE claim = ?", (name,))
         return found
+
+    @staticmethod
+    def _gone(connection: sqlite3.Connection, living: Callable[[], Collection[str]]) -> set[str]:
+        rows = connection.execute("SELECT DISTINCT claim FROM schedules WHERE claim <> ''").fetchall()
+        return {str(name) for (name,) in rows} - set(living()) if rows else set()
 
     def restep(self, now: int) -> None:
         """After the clock was put back: no next time is more than a step ahead, and no call is yet to come."""
@@ -322,9 +337,9 @@ def _made(row: tuple[Any, ...], times: int = 1) -> Due:
     )
 
 
-def _standing(row: tuple[Any, ...]) -> Standing:
+def _standing(row: tuple[Any, ...]) -> Scheduled:
     plugin, owner, number, method, due, every, made, fired = row
-    return Standing(
+    return Scheduled(
         plugin=plugin,
         owner=owner,
         id=number,

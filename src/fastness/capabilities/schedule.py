@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from fastness.capabilities._forged import FORGED, without_forged
-from fastness.capabilities._schedule_store import Standing, Store
+from fastness.capabilities._schedule_store import Scheduled, Store
 from fastness.capabilities._schedule_times import instant, micros, shown
 from fastness.capabilities._threads import Stop, Stopped, whole
 from fastness.capability import CallContext, Operation, Scope, Spec
@@ -266,7 +266,7 @@ class Schedule:
 
     # of the operator
 
-    def standing(self, plugin: str | None = None, owner: str | None = None) -> Iterator[Standing]:
+    def standing(self, plugin: str | None = None, owner: str | None = None) -> Iterator[Scheduled]:
         """What stands, of all or of one plugin or owner.  Blocks.  Raises AdapterError."""
         try:
             yield from self.store.standing(plugin, owner)
@@ -302,5 +302,5 @@ def _encoded(given: dict[str, Any], context: CallContext) -> bytes:
     return found
 
 
-def _told(one: Standing) -> dict[str, Any]:
+def _told(one: Scheduled) -> dict[str, Any]:
     return {"id": one.id, "method": one.method, "due": one.due, "every": one.every, "fired": one.fired}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from fastness.capabilities._schedule_store import Standing
+from fastness.capabilities._schedule_store import Scheduled
 from fastness.capability import Scope, Spec
 from fastness.grant import Ceiling, Grant
 from fastness.metering.ledger import Left, Used
@@ -155,7 +155,7 @@ class PluginHost:
         """Forget all notes that were kept for an owner; see ``AsyncPluginHost.erase_memory``."""
         return drive(self._host().erase_memory(owner, plugin=plugin))
 
-    def schedules(self, *, plugin: str | None = None, owner: str | None = None) -> list[Standing]:
+    def schedules(self, *, plugin: str | None = None, owner: str | None = None) -> list[Scheduled]:
         """What stands on the schedule; see ``AsyncPluginHost.schedules``."""
         return self._host().schedules(plugin=plugin, owner=owner)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastness._wasi import home
-from fastness.capabilities._schedule_store import Due, Standing
+from fastness.capabilities._schedule_store import Due, Scheduled
 from fastness.capabilities._schedule_times import micros, shown
 from fastness.errors import (
     BackendError,
@@ -75,7 +75,7 @@ class Scheduling:
     _on_fired: OnFired | None = None
     _firing: _Firing | None = None
 
-    def schedules(self, *, plugin: str | None = None, owner: str | None = None) -> list[Standing]:
+    def schedules(self, *, plugin: str | None = None, owner: str | None = None) -> list[Scheduled]:
         """What stands on the schedule, of all or of one plugin or owner, in that order.  Raises AdapterError."""
         return list(self._core.adapters.schedules().standing(plugin, owner))
 
@@ -123,8 +123,8 @@ class _Firing:
         self._on_fired = on_fired
         self._own = not host._waiting.blocks
         self._host = _blocking(host) if self._own else host
-        #: Grants, by plugin and owner, under which no more stand than may.
-        self._within: dict[tuple[str, str], int] = {}
+        #: Policies, by plugin and owner, under which no more stand than may.
+        self._within: dict[tuple[str, str], str] = {}
         self._schedule = self._core.adapters.schedules()
         self._timer: Timer = Timer(
             self._schedule.store, home.place("data", "schedule-timers"), self._fire, self._not_fired
@@ -176,13 +176,13 @@ class _Firing:
         if due.every and due.every < micros(scope.interval_s):
             return 0, DenialCode.RATE.value
         # Of more than may stand, which a smaller grant makes them, those that were there first are called.  Under the
-        # same grant they become no more.
-        if self._within.get(due.whose) != policy.revision:
+        # same policy they become no more.
+        if self._within.get(due.whose) != policy.digest:
             count, now = self._schedule.store.count, micros(time.time())
             if count(due.whose, due.id, scope.standing, now) >= scope.standing:
                 return 0, DenialCode.QUOTA.value
             if count(due.whose, 1 << 62, scope.standing + 1, now) <= scope.standing:
-                self._within[due.whose] = policy.revision
+                self._within[due.whose] = policy.digest
         return micros(time.time() + scope.interval_s), ""
 
     def _code(self, plugin: str, error: FastnessError) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import queue
 import sqlite3
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
 
@@ -32,6 +34,8 @@ MISSED, LOST = "missed", "killed"
 _LOOK_S, _AGAIN_S, _GONE_S = 0.5, 1.0, 30.0
 #: Seconds that one call that has ended may wait for others, to be written down together.
 _TOGETHER_S = 0.001
+#: Seconds between two searches behind very many that are due and have no thread to themselves.
+_BEHIND_S = 0.05
 #: Seconds by which the clock must have been put back to be told from one that is being kept right.
 _BACK_S = 1.0
 _END_S = 10.0
@@ -70,6 +74,9 @@ class Timer:
         #: What the clock was ahead of the time that has passed, and when timers that are gone were looked for.
         self._ahead = math.inf
         self._looked = -math.inf
+        #: When what is due behind very many of one plugin and owner is looked for.
+        self._behind = -math.inf
+        _all.add(self)
 
     def start(self) -> None:
         """Begin.  Raises RuntimeError where no thread can be started."""
@@ -134,7 +141,8 @@ class Timer:
     def _step(self, ended: list[Ended], busy: Counter[tuple[str, str]], stopping: bool) -> float:
         """End claims, claim what is due and hand it over; seconds until there is more to do, as far as is known."""
         if self._writer is None:
-            self._writer = writers.Writer(self._folder, 0)
+            # Not while another timer looks who lives.
+            self._writer = self._store.alone(lambda: writers.Writer(self._folder, 0))
         now = micros(self._clock())
         self._look_around(now)
         free = 0 if stopping else AT_ONCE - busy.total()
@@ -144,9 +152,19 @@ class Timer:
                 return _until(due, now)
         if not ended and free <= 0:
             return _LOOK_S
+        behind = time.monotonic() >= self._behind
         found, missed = self._store.claim(
-            self._writer.name, now, most=free, each=EACH, busy=busy, grace=micros(GRACE_S), ended=ended
+            self._writer.name,
+            now,
+            most=free,
+            each=EACH,
+            busy=busy,
+            grace=micros(GRACE_S),
+            ended=ended,
+            behind=behind,
         )
+        if behind and len(found) < free:
+            self._behind = time.monotonic() + _BEHIND_S
         with self._news:
             self._busy.update(one.whose for one in found)
         for one in found:
@@ -178,11 +196,15 @@ class Timer:
         self._ahead = ahead
         if passed >= self._looked + _GONE_S:
             self._looked = passed
-            gone = writers.dead(self._folder)
-            for one in self._store.lost(gone) if gone else ():
+            # Before claims are looked at: what is found dead later may have had some.
+            dead = writers.dead(self._folder)
+            for one in self._store.lost(self._living):
                 self._told(one, LOST)
-            for name in gone:
+            for name in dead:
                 writers.bury(self._folder, name)
+
+    def _living(self) -> set[str]:
+        return set(os.listdir(self._folder)) - set(writers.dead(self._folder))
 
     def _told(self, one: Due, why: str) -> None:
         try:
@@ -212,3 +234,17 @@ class Timer:
 def _until(due: int | None, now: int) -> float:
     """Seconds to wait for what is due then; what is due by now has no thread to itself, and waits for one."""
     return _LOOK_S if due is None or due <= now else min((due - now) / 1e6, _LOOK_S)
+
+
+# Weak: who is not held any more has ended.
+_all: weakref.WeakSet[Timer] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    """What tells that the parent's timers live must not be held by a child that may outlive them."""
+    for timer in _all:
+        if timer._writer is not None:
+            timer._writer.leave()
+
+
+os.register_at_fork(after_in_child=_in_child)
