@@ -61,7 +61,7 @@ class World:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.fired: list[Fired] = []
-        self.host = fastness.PluginHost(schedule=True, on_fired=self.fired.append)
+        self.host = fastness.PluginHost(on_fired=self.fired.append)
         self.install()
         self.grant()
 
@@ -89,10 +89,17 @@ def until(true: Callable[[], Any]) -> None:
 
 
 @pytest.fixture
-def world(base: Path) -> Iterator[World]:
+def quiet(base: Path) -> Iterator[World]:
+    """Nothing is called before the host is told to."""
     made = World(base)
     yield made
     made.host.close()
+
+
+@pytest.fixture
+def world(quiet: World) -> World:
+    quiet.host.start_schedule()
+    return quiet
 
 
 def test_it_is_called(world: World) -> None:
@@ -138,7 +145,7 @@ def changed(world: World) -> None:
 ENDINGS: dict[str, tuple[Callable[[World], Any], str]] = {
     "revoked": (lambda world: world.host.revoke("hello", owner="ann"), "not_granted"),
     "granted without it": (lambda world: world.grant(all=False, allowed=["storage"]), "not_granted"),
-    "expired": (lambda world: world.grant(expires=time.time() + 0.2), "expired"),
+    "expired": (lambda world: world.grant(expires=time.time() + 0.3), "expired"),
     "disabled": (lambda world: world.host.disable("hello"), "disabled"),
     "quarantined": (lambda world: world.host.quarantine("hello", "it looked odd"), "quarantined"),
     "upgraded without the method": (lambda world: world.install(methods=["at"], upgrade=True), "absent"),
@@ -147,42 +154,49 @@ ENDINGS: dict[str, tuple[Callable[[World], Any], str]] = {
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_what_has_ended_meanwhile(how: str, world: World) -> None:
+def test_what_has_ended_meanwhile(how: str, quiet: World) -> None:
     """What may not be called any more when it is due is not called, and that is on record; nothing of it has run."""
     end, code = ENDINGS[how]
-    world.ask("at", after=0.6)
-    end(world)
-    assert world.wait() == [(1, code)]
-    assert world.fired[0].result is None
-    assert kept(world.base) == []
-    refused = [row for row in rows(world.base, decision="refused") if row.op == "fire"]
+    quiet.ask("at")
+    end(quiet)
+    time.sleep(0.35 if how == "expired" else 0.0)
+    quiet.host.start_schedule()
+    assert quiet.wait() == [(1, code)]
+    assert quiet.fired[0].result is None
+    assert kept(quiet.base) == []
+    refused = [row for row in rows(quiet.base, decision="refused") if row.op == "fire"]
     assert [(row.owner, row.code, row.target.split(" of ")[0]) for row in refused] == [("ann", code, "1: work")]
 
 
-def test_upgraded_and_waiting(world: World) -> None:
+def test_upgraded_and_waiting(quiet: World) -> None:
     """An upgrade that asks for more is not called before it is granted, and then is, by what was scheduled before."""
-    world.ask("every", seconds=1.0, after=0.3)
+    quiet.ask("every", seconds=1.0)
     more = {"kind": "memory", "notes": 1, "quota": 1000, "reason": "more"}
-    folder = world.base.parent / "more"
-    world.host.install(package(folder, CODE, [STORAGE, SCHEDULE, more], methods=METHODS, version="2.0.0"), upgrade=True)
-    assert world.wait()[0] == (1, "not_granted")
-    assert kept(world.base) == []
-    world.grant()
-    until(lambda: kept(world.base))
-    assert world.fired[-1].code == ""
+    folder = quiet.base.parent / "more"
+    quiet.host.install(package(folder, CODE, [STORAGE, SCHEDULE, more], methods=METHODS, version="2.0.0"), upgrade=True)
+    quiet.host.start_schedule()
+    assert quiet.wait()[0] == (1, "not_granted")
+    assert kept(quiet.base) == []
+    quiet.grant()
+    until(lambda: kept(quiet.base) and quiet.fired[-1].code == "")
 
 
-def test_a_smaller_grant(world: World) -> None:
-    """Of what stands no more than may by then is called, those that were there first; and none too often."""
+def test_a_smaller_grant(quiet: World) -> None:
+    """Of what stands no more than may by then is called, those that were there first."""
     for _ in range(4):
-        world.ask("at", after=1.5)
-    world.grant(all=False, allowed=[scope(standing=2, interval_s=20.0), "storage"])
-    assert sorted(world.wait(4)) == [(1, ""), (2, ""), (3, "quota"), (4, "quota")]
-    world.fired.clear()
-    world.grant()
-    until(lambda: world.host.invoke("hello", "every", {"after": 1.0}, owner="ann").outcome.ok)
-    world.grant(all=False, allowed=[scope(standing=4, interval_s=30.0), "storage"])
-    assert world.wait()[0][1] == "rate"
+        quiet.ask("at")
+    quiet.grant(all=False, allowed=[scope(standing=2, interval_s=20.0), "storage"])
+    quiet.host.start_schedule()
+    assert sorted(quiet.wait(4)) == [(1, ""), (2, ""), (3, "quota"), (4, "quota")]
+
+
+def test_a_grant_of_longer_steps(quiet: World) -> None:
+    """What comes more often than may by then is not called."""
+    quiet.ask("every")
+    quiet.grant(all=False, allowed=[scope(standing=4, interval_s=30.0), "storage"])
+    quiet.host.start_schedule()
+    assert quiet.wait()[0] == (1, "rate")
+    assert kept(quiet.base) == []
 
 
 def scope(**fields: Any) -> Any:
@@ -191,15 +205,16 @@ def scope(**fields: Any) -> Any:
     return ScheduleScope(**fields)
 
 
-def test_removed_and_installed_anew(world: World) -> None:
+def test_removed_and_installed_anew(quiet: World) -> None:
     """A plugin of its name is called for nothing that it scheduled."""
-    world.ask("every", after=0.5)
-    world.host.remove("hello")
-    assert world.host.schedules() == []
-    world.install()
-    world.grant()
-    time.sleep(0.8)
-    assert (world.fired, kept(world.base)) == ([], [])
+    quiet.ask("every")
+    quiet.host.remove("hello")
+    assert quiet.host.schedules() == []
+    quiet.install()
+    quiet.grant()
+    quiet.host.start_schedule()
+    time.sleep(0.2)
+    assert (quiet.fired, kept(quiet.base)) == ([], [])
 
 
 def test_a_plugin_that_schedules_itself(world: World) -> None:
