@@ -36,7 +36,7 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.  Of an outcome
     also a ``DenialCode`` after ``answer_``, where the effect happened or may have and its answer was refused, and
     ``late``, where it was done when nobody waited any more.  Of events about plugins also ``disabled``,
-    ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
+    ``quarantined``, ``not_permitted``, ``changed``, ``crashed``, ``protocol``, ``missed`` and ``killed``.
 
     ``target`` names what was acted on, never a payload, a credential or a URL's query.  ``micros`` is how long the
     effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.  ``cost`` is what an effect cost,

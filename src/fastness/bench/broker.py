@@ -27,6 +27,7 @@ from fastness.bench.native import missing, sampler, taken_in_turn
 from fastness.bench.pace import pace
 from fastness.bench.remembered import SEARCHED, remembered
 from fastness.bench.rows import Row, median, percentile
+from fastness.bench.scheduled import FIRED, WAITED, scheduled
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import Functions, HostFunction, HostScope
 from fastness.broker.gate import Allowed, Gate
@@ -46,6 +47,8 @@ PROMISES = {
     "10,000 audit rows verified": 1000,
     "plugin from a pool, isolated": 2,
     SEARCHED: 20,
+    FIRED: 1000,
+    WAITED: 10,
 }
 TIERS = ("isolated", "confined", "worker", "wasm")
 _RECORDS = 10_000
@@ -131,7 +134,7 @@ def broker(quick: bool) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix=f"fastness-bench-{os.getpid()}-") as folder:
             yield from _calls(tier, Path(folder), quick)
     yield _verified()
-    for row in remembered(quick):
+    for row in (*remembered(quick), *scheduled()):
         yield msgspec.structs.replace(row, promise=PROMISES.get(row.name))
 
 

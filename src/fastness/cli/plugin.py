@@ -219,6 +219,25 @@ def plugin_usage(**options: Any) -> int:
     return body(**options)
 
 
+@plugin.command("schedule", context_settings=_CONTEXT)
+@click.option("--plugin", metavar="P", help="Only of this plugin.")
+@click.option("--owner", metavar="O", help="Only for this owner.  [default: all; with --cancel: me]")
+@click.option("--cancel", type=int, metavar="ID", help="Take the one of this number off; needs --plugin.")
+@click.option("--run", is_flag=True, help="Call what is due, until interrupted.")
+@_json
+def plugin_schedule(**options: Any) -> int:
+    """
+    Show what plugins have scheduled, and when each is called next.
+
+    Nothing is called unless somebody does so: this command with --run, or a program that has a PluginHost with
+    schedule=True.  Any number of them may, and each call is made by one.  With --run and --json each call is told in a
+    line of JSON.
+    """
+    from fastness.cli.plugin_schedule import schedule as body
+
+    return body(**options)
+
+
 @plugin.group("memory", context_settings=_CONTEXT)
 def plugin_memory() -> None:
     """Look at what plugins noted for an owner, and erase it."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from fastness.capabilities._schedule_store import Scheduled
 from fastness.capability import Scope, Spec
 from fastness.grant import Ceiling, Grant
 from fastness.metering.ledger import Left, Used
@@ -181,6 +182,18 @@ class PluginHost:
     def erase_signals(self, owner: str, *, plugin: str | None = None) -> int:
         """Forget what waits for an owner; see ``AsyncPluginHost.erase_signals``."""
         return drive(self._host().erase_signals(owner, plugin=plugin))
+
+    def schedules(self, *, plugin: str | None = None, owner: str | None = None) -> list[Scheduled]:
+        """What stands on the schedule; see ``AsyncPluginHost.schedules``."""
+        return self._host().schedules(plugin=plugin, owner=owner)
+
+    def cancel_schedule(self, plugin: str, id: int, *, owner: str) -> bool:
+        """Take off what a plugin scheduled; see ``AsyncPluginHost.cancel_schedule``."""
+        return drive(self._host().cancel_schedule(plugin, id, owner=owner))
+
+    def start_schedule(self) -> None:
+        """Call what plugins scheduled when it is due; see ``AsyncPluginHost.start_schedule``."""
+        self._host().start_schedule()
 
     def data(self, plugin: str, *, owner: str) -> dict[str, bytes]:
         """The files of a plugin of ``data``; see ``AsyncPluginHost.data``."""

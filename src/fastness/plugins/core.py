@@ -22,7 +22,16 @@ from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
 from fastness.capability import Adapter, Scope
-from fastness.errors import BackendError, ConfigurationError, GrantError, PackageChanged, PolicyError, QuotaExceeded
+from fastness.errors import (
+    AdapterError,
+    BackendError,
+    ConfigurationError,
+    GrantError,
+    ManifestError,
+    PackageChanged,
+    PolicyError,
+    QuotaExceeded,
+)
 from fastness.grant import Ceiling, check_owner, open_ceiling
 from fastness.limits import Limits
 from fastness.manifest import Manifest
@@ -64,7 +73,14 @@ class Core:
             raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
         settings = config.load()
         self.ledger = Ledger(home.place("data", "usage.db"), settings.quotas)
-        self.adapters = Adapters(settings, self.ledger, adapters, functions, receivers=partial(self.scopes, "signals"))
+        self.adapters = Adapters(
+            settings,
+            self.ledger,
+            adapters,
+            functions,
+            methods=self._methods,
+            receivers=partial(self.scopes, "signals"),
+        )
         self.specs = self.adapters.specs
         self.ceiling = ceiling or settings.ceiling(self.specs) or open_ceiling(self.adapters.kinds())
         self._tier = _host_tier(registry.named(tier, dict(os.environ)))
@@ -90,6 +106,13 @@ class Core:
         if known is None or known.state is State.REMOVED:
             raise rows.unknown(str(plugin))
         return known
+
+    def _methods(self, plugin: str) -> tuple[str, ...]:
+        """The methods of a plugin's manifest, for an adapter.  Raises AdapterError."""
+        try:
+            return self.store.manifest(plugin).methods
+        except (BackendError, ConfigurationError, ManifestError) as error:
+            raise AdapterError("what this plugin is cannot be known just now") from error
 
     def tier_of(self, known: Known, manifest: Manifest) -> str:
         """The tier that a plugin runs in: the operator's for it, else the host's, else the default of its runtime."""

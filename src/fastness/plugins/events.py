@@ -108,6 +108,10 @@ class Events:
         except BackendError as error:
             logging.getLogger("fastness").warning("the end of a call of %s was not recorded: %s", plugin, error)
 
+    def fired(self, plugin: str, owner: str, target: str) -> None:
+        """What was scheduled is about to be called.  What cannot be recorded is not."""
+        self.trail.event(op="fire", capability=_CAPABILITY, plugin=plugin, owner=owner, target=target)
+
     def refused(self, op: str, plugin: str, owner: str, target: str, code: str, *, run: str = "") -> None:
         """Something was not let through, or should not have been tried.  What is refused is refused without it too."""
         with contextlib.suppress(BackendError):

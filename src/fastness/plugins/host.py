@@ -25,15 +25,15 @@ from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
 from fastness.looping import LoopWaiting
 from fastness.plugins import running
-from fastness.plugins.acting import act, check_operation
 from fastness.plugins.adapters import owner_word
 from fastness.plugins.begun import Begun, Invocation
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
+from fastness.plugins.of_data import OfData
 from fastness.plugins.reckoning import Reckoning
+from fastness.plugins.scheduling import OnFired, Scheduling
 from fastness.plugins.shown import InFlight, Revocation, Shown
 from fastness.plugins.signalling import Signalling
-from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
 from fastness.runner.runner import Runner
@@ -50,7 +50,7 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost(Reckoning, Signalling):
+class AsyncPluginHost(OfData, Reckoning, Scheduling, Signalling):
     """
     Installs, grants and runs plugins.
 
@@ -59,7 +59,8 @@ class AsyncPluginHost(Reckoning, Signalling):
     ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``.  ``tier`` is where
     plugins in Python run that the operator has chosen none for (see :meth:`set_tier`); None is ``FASTNESS_TIER``, else
     the configuration's, else ``isolated``.  Those in JavaScript and WASI run in ``wasm``.  ``pool`` guests are kept
-    ready for each kind of guest that was used.
+    ready for each kind of guest that was used.  With ``schedule`` it calls what plugins scheduled when it is due, as
+    :meth:`start_schedule` does, and tells ``on_fired`` of each call in a thread of its own.
 
     Use as ``async with``, or call :meth:`aclose`.  Several hosts, in any number of processes, may share one home.
     """
@@ -72,6 +73,8 @@ class AsyncPluginHost(Reckoning, Signalling):
         functions: Mapping[str, Callable[..., Any]] | None = None,
         tier: str | None = None,
         pool: int | None = None,
+        schedule: bool = False,
+        on_fired: OnFired | None = None,
         _waiting: Waiting | None = None,
     ) -> None:
         if pool is not None and (type(pool) is not int or not 0 <= pool <= _POOL_MAX):
@@ -81,6 +84,9 @@ class AsyncPluginHost(Reckoning, Signalling):
         self._decisions = Decisions(self._core)
         self._pool = pool
         self._runner = Runner(self._backend, self._waiting)
+        self._on_fired = on_fired
+        if schedule:
+            self.start_schedule()
 
     def _backend(self, tier: Tier) -> Backend:
         return registry.make(tier, waiting=self._waiting, pool=self._pool)
@@ -337,52 +343,6 @@ class AsyncPluginHost(Reckoning, Signalling):
         except (BackendError, ConfigurationError) as error:
             logging.getLogger("fastness").warning("what %s did was not counted or recorded: %s", plugin, error)
 
-    # plugins of data
-
-    async def data(self, plugin: str, *, owner: str) -> dict[str, bytes]:
-        """
-        The files of a plugin of ``data``, by path, as they were installed; needs a grant as any other plugin does.
-
-        They are the plugin's and not the host's: what is done because of them is done with :meth:`call`, under the
-        policy of the plugin.
-        """
-
-        def read() -> dict[str, bytes]:
-            standing, _ = self._may_data(plugin, owner, "data")
-            found = self._core.files(standing.known, owner)
-            return {path: member.content for path, member in found.files.items()}
-
-        return await self._waiting.call(read)
-
-    async def call(self, plugin: str, operation: str, args: Mapping[str, Any] | None = None, *, owner: str) -> Any:
-        """
-        Do one thing under the policy of a plugin of ``data``, such as ``net.request`` or ``storage.put``, and not with
-        the host's own rights: judged, recorded and answered as if a guest had asked.
-
-        Raises GrantError and its like as :meth:`invoke`, Denied, QuotaExceeded, Revoked and AdapterError.
-        """
-        named = check_operation(operation)
-
-        def work() -> Any:
-            standing, policy = self._may_data(plugin, owner, named)
-            run = os.urandom(8).hex()
-            given = running.check_arguments(args)
-            # No guest runs, and so it takes no processor time.
-            meter, _ = self._core.metered(policy, msgspec.structs.replace(policy.limits, cpu_s=0.001), named)
-            calls = self._core.begin(standing, policy, run, meter)
-            try:
-                return act(calls, named, given, policy.limits.wall_s)
-            finally:
-                self._core.end(run, 0.0)
-
-        return await self._waiting.call(work)
-
-    def _may_data(self, plugin: str, owner: str, what: str) -> tuple[Standing, Policy]:
-        found = self._core.may(plugin, owner, what)
-        if found[0].manifest.runtime != "data":
-            raise ConfigurationError("plugin", plugin, "a plugin of the runtime data; this one is code")
-        return found
-
     # ends
 
     async def __aenter__(self) -> Self:
@@ -395,5 +355,7 @@ class AsyncPluginHost(Reckoning, Signalling):
 
     async def aclose(self) -> None:
         """End every guest and box.  Plugins stay installed.  Idempotent."""
+        await self._waiting.call(self._stop_schedule)
         await self._runner.aclose()
+        await self._waiting.call(self._end_schedule)
         await self._waiting.call(self._core.close)
