@@ -8,7 +8,7 @@ revisions and budgets of calls are the broker's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -56,6 +56,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     that is nothing.  ``exceeds(asked, allowed)`` lists in words what the first has beyond the second, for the diff that
     an owner is shown.  ``risk`` says in plain words, for somebody who has never read this, what a scope lets a plugin
     do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.
+
+    ``offered(scope)``, where it is set, gives the names of the operations that a scope allows: then each is granted by
+    its name, and those that there are, are the adapter's.  ``learn(calls)``, where it is set, gives the least scope
+    under which these calls may be made, each an operation's name and its decoded arguments.  It may raise what an
+    adapter raises for calls that no scope allows.
     """
 
     kind: str
@@ -65,6 +70,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     exceeds: Callable[[Any, Any], list[str]]
     risk: Callable[[Any], str]
     enforced: tuple[str, ...]
+    offered: Callable[[Any], Collection[str]] | None = None
+    learn: Callable[[Sequence[tuple[str, Any]]], Scope] | None = None
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name, or None."""

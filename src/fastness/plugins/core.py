@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,6 +35,9 @@ from fastness.plugins.store import Store, Watch
 from fastness.policy import Policy
 from fastness.tier import Tier
 
+if TYPE_CHECKING:
+    from fastness.capabilities._integration import Integration
+
 __all__ = ["Core", "check_source"]
 
 #: Strength of the weakest tier for code of strangers.
@@ -56,12 +59,13 @@ class Core:
         functions: Mapping[str, Callable[..., Any]] | None,
         tier: str | None,
         here: bool = False,
+        integrations: Sequence[Integration] = (),
     ) -> None:
         if ceiling is not None and not isinstance(ceiling, Ceiling):
             raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
         settings = config.load()
         self.ledger = Ledger(home.place("data", "usage.db"), settings.quotas)
-        self.adapters = Adapters(settings, self.ledger, adapters, functions)
+        self.adapters = Adapters(settings, self.ledger, adapters, functions, integrations)
         self.specs = self.adapters.specs
         self.ceiling = ceiling or settings.ceiling(self.specs) or open_ceiling(self.adapters.kinds())
         self._tier = _host_tier(registry.named(tier, dict(os.environ)))

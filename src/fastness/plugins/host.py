@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -39,6 +39,9 @@ from fastness.runs import OutcomeKind, RunResult
 from fastness.tier import Tier
 from fastness.waiting import Waiting
 
+if TYPE_CHECKING:
+    from fastness.capabilities._integration import Integration
+
 __all__ = ["AsyncPluginHost"]
 
 OnEvent = Callable[[str, Any], None]
@@ -54,7 +57,8 @@ class AsyncPluginHost(Reckoning):
 
     ``ceiling`` is the most that the operator permits; None is that of ``config/config.toml``, and without one every
     kind that there is, in every tier that isolates.  ``adapters`` replace built-in ones by kind or add kinds.
-    ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``.  ``tier`` is where
+    ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``; ``integrations`` are
+    those that it may be granted beside the operator's.  ``tier`` is where
     plugins in Python run that the operator has chosen none for (see :meth:`set_tier`); None is ``FASTNESS_TIER``, else
     the configuration's, else ``isolated``.  Those in JavaScript and WASI run in ``wasm``.  ``pool`` guests are kept
     ready for each kind of guest that was used.
@@ -68,6 +72,7 @@ class AsyncPluginHost(Reckoning):
         ceiling: Ceiling | None = None,
         adapters: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        integrations: Sequence[Integration] = (),
         tier: str | None = None,
         pool: int | None = None,
         _waiting: Waiting | None = None,
@@ -75,7 +80,7 @@ class AsyncPluginHost(Reckoning):
         if pool is not None and (type(pool) is not int or not 0 <= pool <= _POOL_MAX):
             raise ConfigurationError("pool", pool, f"0 to {_POOL_MAX}")
         self._waiting = _waiting or LoopWaiting()
-        self._core = Core(ceiling, adapters, functions, tier, self._waiting.blocks)
+        self._core = Core(ceiling, adapters, functions, tier, self._waiting.blocks, integrations)
         self._decisions = Decisions(self._core)
         self._pool = pool
         self._runner = Runner(self._backend, self._waiting)
