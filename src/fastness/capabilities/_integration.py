@@ -157,9 +157,9 @@ def check_integration(given: Any) -> Integration:
     return found
 
 
-def size_of(plain: Any) -> int:
-    """Bytes of all texts in plain data, in UTF-8."""
-    total, stack = 0, [plain]
+def size_of(arguments: msgspec.Struct) -> int:
+    """Bytes of all texts in the arguments of a call, in UTF-8."""
+    total, stack = 0, list(msgspec.to_builtins(arguments, builtin_types=(bytes,)).values())
     while stack:
         one = stack.pop()
         if isinstance(one, str):

@@ -1,8 +1,8 @@
 """
 A mail as bytes: header fields that no text can add to, and bodies that no text can end.
 
-Every byte is ASCII, every line ends in CRLF and has at most 78 characters (RFC 5322, 2.1.1).  What is not plain goes as
-encoded words (RFC 2047) and quoted-printable (RFC 2045, 6.7).
+Every byte is ASCII and every line ends in CRLF; but for a long address none has more than 78 characters (RFC 5322,
+2.1.1).  What is not plain goes as encoded words (RFC 2047) and quoted-printable (RFC 2045, 6.7).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def data_of(mail: Mail, id: str, at: float) -> bytes:
     else:
         # In quoted-printable no equals sign stands before an underscore, so no text has such a line.
         boundary = f"=_{os.urandom(16).hex()}"
-        lines = [*head, f'Content-Type: multipart/alternative; boundary="{boundary}"', ""]
+        lines = [*head, f'Content-Type: multipart/alternative;\r\n boundary="{boundary}"', ""]
         for part in (plain, _part("html", mail.html)):
             lines += [f"--{boundary}", *part]
         lines += [f"--{boundary}--", ""]

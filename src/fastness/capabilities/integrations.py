@@ -48,7 +48,7 @@ def _learned(calls: Sequence[tuple[str, Any]]) -> IntegrationsScope:
     recipients: dict[str, None] = {}
     count, most = 0, 1
     for operation, given in calls:
-        most = max(most, size_of(msgspec.to_builtins(given)))
+        most = max(most, size_of(given))
         count += 1
         if operation == MAIL:
             found = named(given)
@@ -117,7 +117,7 @@ class Integrations:
         if found is None:
             raise Denied(DenialCode.NO_ADAPTER, operation)
         targets = _judged(operation, found, arguments, scope)
-        size = size_of(msgspec.to_builtins(arguments))
+        size = size_of(arguments)
         if size > scope.message_bytes:
             raise Denied(DenialCode.TOO_LARGE, f"{operation}: more than {in_words(scope.message_bytes)}")
         context.bytes_out = size
