@@ -8,14 +8,14 @@ revisions and budgets of calls are the broker's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from fastness.limits import Limits
 
-__all__ = ["Adapter", "CallContext", "Later", "Opened", "Operation", "Scope", "Spec"]
+__all__ = ["Adapter", "CallContext", "Later", "Opened", "Operation", "Scope", "Spec", "size_of"]
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
@@ -161,3 +161,19 @@ class Adapter(Protocol):
     async def aclose(self) -> None:
         """End what the adapter holds.  Idempotent."""
         ...
+
+
+def size_of(arguments: msgspec.Struct) -> int:
+    """Bytes of all texts in the arguments of a call, in UTF-8."""
+    total, stack = 0, list(msgspec.to_builtins(arguments, builtin_types=(bytes,)).values())
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            total += len(one.encode("utf-8", "surrogatepass"))
+        elif isinstance(one, (bytes, bytearray)):
+            total += len(one)
+        elif isinstance(one, Mapping):
+            stack += [*one.keys(), *one.values()]
+        elif isinstance(one, (list, tuple)):
+            stack += one
+    return total

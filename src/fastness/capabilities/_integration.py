@@ -19,7 +19,7 @@ from fastness.capabilities._secrets import Redactor, Secret
 from fastness.capability import CallContext
 from fastness.errors import AdapterError, ConfigurationError
 
-__all__ = ["Credential", "Integration", "check_integration", "size_of"]
+__all__ = ["Credential", "Integration", "check_integration"]
 
 _LONGEST = 8192
 
@@ -155,19 +155,3 @@ def check_integration(given: Any) -> Integration:
         raise ConfigurationError(f"{field}.credential", type(credential).__name__, "a Credential, or None")
     found: Integration = given
     return found
-
-
-def size_of(arguments: msgspec.Struct) -> int:
-    """Bytes of all texts in the arguments of a call, in UTF-8."""
-    total, stack = 0, list(msgspec.to_builtins(arguments, builtin_types=(bytes,)).values())
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            total += len(one.encode("utf-8", "surrogatepass"))
-        elif isinstance(one, (bytes, bytearray)):
-            total += len(one)
-        elif isinstance(one, Mapping):
-            stack += [*one.keys(), *one.values()]
-        elif isinstance(one, (list, tuple)):
-            stack += one
-    return total

@@ -17,11 +17,11 @@ import msgspec
 
 from fastness.capabilities._email import MOST_RECIPIENTS, Email, Send, mail_targets, named
 from fastness.capabilities._email_settings import EmailSettings
-from fastness.capabilities._integration import Credential, Integration, check_integration, size_of
+from fastness.capabilities._integration import Credential, Integration, check_integration
 from fastness.capabilities._integration_counts import Counts
 from fastness.capabilities._integration_scope import MAIL, IntegrationsScope, exceeds, meet, risk, usable
 from fastness.capabilities._recipients import matches
-from fastness.capability import CallContext, Operation, Spec
+from fastness.capability import CallContext, Operation, Spec, size_of
 from fastness.errors import (
     AdapterError,
     BackendError,

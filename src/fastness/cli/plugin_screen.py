@@ -187,7 +187,7 @@ def of_a_program(kind: str) -> str:
     if kind == "llm":
         return "this machine's operator has named no models: a table [llm] of config/config.toml does"
     if kind == "integrations":
-        return "this machine's operator has not said how all of it is done: a table [integrations] of config/config.toml does"
+        return "this machine's operator has not said how all of it is done: [integrations] of config/config.toml does"
     return "it is there only in a program that brings it, with fastness.PluginHost(adapters=...)"
 
 
