@@ -132,9 +132,10 @@ def _learn(calls: Sequence[tuple[str, Any]]) -> FsScope:
     call_bytes = max(written + read, default=0)
     if not writes:
         return FsScope(read=True, call_bytes=call_bytes)
-    whole = sum(written)
-    quota = whole + ENTRY_BYTES * len(writes)
-    return FsScope(read=bool(reads), write=True, call_bytes=call_bytes, run_bytes=whole, quota=quota)
+    made = sum(operation in ("write", "mkdir") for operation, _ in calls)
+    # A name counts beside what is in it, as long as it is not known to be there.
+    whole = sum(written) + ENTRY_BYTES * made
+    return FsScope(read=bool(reads), write=True, call_bytes=call_bytes, run_bytes=whole, quota=whole)
 
 
 SPEC = Spec(

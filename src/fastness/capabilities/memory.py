@@ -148,7 +148,9 @@ def _learn(calls: Sequence[tuple[str, Any]]) -> MemoryScope:
     # Of a change what is not said stays, and nobody knows how much that is.
     sizes = [size_of(given.text or "", given.tags or ()) for _, given in calls if isinstance(given, (Add, Update))]
     added = sum(isinstance(given, Add) for _, given in calls)
-    return MemoryScope(notes=max(1, added), quota=max(1, sum(sizes)), note_bytes=max(sizes, default=1))
+    return MemoryScope(
+        notes=max(1, added), quota=max(1, sum(sizes)), note_bytes=max(1, max(sizes, default=0) - NOTE_OVERHEAD)
+    )
 
 
 SPEC = Spec(
