@@ -281,6 +281,17 @@ def test_what_is_shown(tmp_path: Path, capsys: Capture) -> None:
     assert [one.kind for one in made.capabilities] == ["storage"]
 
 
+def test_what_the_page_shows(capsys: Capture) -> None:
+    """The example of the page comes out as it is printed there."""
+    house.require("isolated tier")
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "plugins" / "in-process.md").read_text("utf-8")
+    printed = page.partition("$ fastness plugin try fetch_and_store --learn")[2].partition("```")[0]
+    options = ["--call", "latest", "--call", 'refresh={"origin": "http://127.0.0.1:8761"}']
+    assert main(["plugin", "try", str(root / "examples" / "plugins" / "fetch_and_store"), "--learn", *options]) == 5
+    assert printed.partition("...\n")[2].rpartition("...\n")[0] in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
