@@ -48,8 +48,17 @@ class _Email:
             if said[:1] not in '23':
                 raise ValueError(said)
 
+    def _sent(self):
+        try:
+            with open(DATABASE + '.sent') as file:
+                return int(file.read() or 0)
+        except OSError:
+            return 0
+
     def send(self, to, subject, text, html='', cc=(), **more):
         given = [to] if isinstance(to, str) else to
+        if PER_DAY and self._sent() + len(given) > PER_DAY:
+            raise PermissionError('no more today')
         self.link = socket.create_connection(('127.0.0.1', PORT), timeout=TIMEOUT_S)
         with self.link:
             self.link.recv(1 << 16)
@@ -67,6 +76,10 @@ class _Email:
             head = [f'From: robot@host.test', f'To: {", ".join(given)}', f'Subject: {subject}']
             self._talk('\r\n'.join([*head, '', text, '.']))
             self.link.sendall(b'QUIT\r\n')
+        # What went well is counted.
+        sent = self._sent() + len(given)
+        with open(DATABASE + '.sent', 'w') as file:
+            file.write(str(sent))
         return {'recipients': len(given)}
 
 class _Integrations:
@@ -176,6 +189,12 @@ def settings(server: Server, **more: Any) -> EmailSettings:
     return email_settings_of({"sender": "robot@host.test", **given})
 
 
+def toml(server: Server) -> str:
+    """The same, as they stand in a configuration."""
+    lines = ["[integrations.email]", 'server = "mail.test"', 'address = "127.0.0.1"', f"port = {server.port}"]
+    return "\n".join([*lines, 'tls = "none"', 'sender = "robot@host.test"']) + "\n"
+
+
 def broker(
     arena: Arena, server: Server, *, password: str = "", call_s: float = 20.0, tls: str = "none"
 ) -> brokering.Broker:
@@ -198,6 +217,7 @@ def control(arena: Arena, code: str, server: Server, **facts: Any) -> Bare:
         "RECIPIENTS": ["example.test"],
         "TIMEOUT_S": 3,
         "WHOLE": False,
-        **facts,
+        "PER_DAY": 0,
+        "DATABASE": str(arena.folder / "careless.db"),
     }
-    return brokering.control(arena, CARELESS + code, **given)
+    return brokering.control(arena, CARELESS + code, **{**given, **facts})

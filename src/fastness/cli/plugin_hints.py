@@ -163,7 +163,9 @@ def _looked_for(shown: Shown, grant: Grant | None, result: RunResult, specs: Map
     for want in shown.wants:
         if want.permitted and want.offered and grant is not None and grant.scope(want.kind) is not None:
             continue
-        names = getattr(want.scope, "names", None) or [one.name for one in specs[want.kind].operations]
+        names = getattr(want.scope, "names", None) or [
+            one.name.partition(".")[0] for one in specs[want.kind].operations
+        ]
         if (named is not None and named[1] == want.kind) or (part is not None and (part[1] or part[2]) in names):
             found.add(want.kind)
     return found

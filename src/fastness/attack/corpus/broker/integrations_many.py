@@ -33,7 +33,7 @@ def attack(arena: Arena) -> Effect:
 def control(arena: Arena) -> Effect:
     """Before a host that counts what went well."""
     server = mailing.serve(arena, _refuses)
-    mailing.control(arena, CODE, server)
+    mailing.control(arena, CODE, server, PER_DAY=mailing.MAILS)
     came = server.went_to("@")
     return Effect(came > mailing.MAILS, f"{came} people got mail")
 
