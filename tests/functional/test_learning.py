@@ -53,6 +53,10 @@ CALLS: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
         {"tiers": ["cheap", "strong"], "budget": 0.02, "max_tokens": 1024},
     ),
     "process": ([("run", {"argv": ["ls"], "timeout": 3.0}), ("run", {"argv": ["ls"], "timeout": 2.0})], {"runs": 2, "seconds": 3.0}),
+    "signals": (
+        [("publish", {"topic": "house.lamp", "data": {"on": True}}), ("publish", {"topic": "house.door"})],
+        {"publish": ["house.lamp", "house.door"], "queue": 1, "signal_bytes": 11},
+    ),
     "integrations": (
         [("email.send", {"to": ["ann@example.com", "bob@example.com"], "subject": "s", "text": "t"}),
          ("email.send", {"to": "not an address", "subject": "s", "text": "t"})],
@@ -161,6 +165,19 @@ def test_texts_of_a_manifest() -> None:
     assert parse(tomllib.loads(toml_of(shipped)), known_specs()) == shipped
     limits = parse({**BASE, "limits": {"memory": "64M", "wall_s": 2.5}, "methods": ["a"]}, known_specs())
     assert parse(tomllib.loads(toml_of(limits)), known_specs()) == limits
+
+
+def test_what_calls_do_not_show() -> None:
+    """Which signals a plugin takes is not in its calls: that stays as it was, and is said."""
+    asked, _ = asked_of("signals")
+    take = registry.specs()["signals"].operation("take")
+    assert take is not None
+    asked.note("signals", "take", arguments_of(take, {}))
+    wants = {"kind": "signals", "publish": ["*"], "subscribe": ["house.*"], "queue": 7, "reason": "Hears."}
+    found = proposed(parse({**BASE, "capabilities": [wants]}, known_specs()), asked, {}, known_specs())
+    scope: Any = found.manifest.scope("signals")
+    assert (scope.publish, scope.subscribe, scope.queue) == (("house.lamp", "house.door"), ("house.*",), 7)
+    assert found.unknown == {"signals": ("take",)}
 
 
 def test_calls_that_are_many() -> None:

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 
+from fastness import owed
 from fastness.backends import registry
 from fastness.backends.base import Backend
 from fastness.capability import Adapter, Scope, Spec
@@ -31,6 +32,7 @@ from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.reckoning import Reckoning
 from fastness.plugins.shown import InFlight, Revocation, Shown
+from fastness.plugins.signalling import Signalling
 from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
@@ -38,9 +40,6 @@ from fastness.runner.runner import Runner
 from fastness.runs import OutcomeKind, RunResult
 from fastness.tier import Tier
 from fastness.waiting import Waiting
-
-if TYPE_CHECKING:
-    from fastness.capabilities._integration import Integration
 
 __all__ = ["AsyncPluginHost"]
 
@@ -51,17 +50,16 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost(Reckoning):
+class AsyncPluginHost(Reckoning, Signalling):
     """
     Installs, grants and runs plugins.
 
     ``ceiling`` is the most that the operator permits; None is that of ``config/config.toml``, and without one every
     kind that there is, in every tier that isolates.  ``adapters`` replace built-in ones by kind or add kinds.
-    ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``; ``integrations`` are
-    those that it may be granted beside the operator's.  ``tier`` is where
-    plugins in Python run that the operator has chosen none for (see :meth:`set_tier`); None is ``FASTNESS_TIER``, else
-    the configuration's, else ``isolated``.  Those in JavaScript and WASI run in ``wasm``.  ``pool`` guests are kept
-    ready for each kind of guest that was used.
+    ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``, and ``integrations``
+    some beside the operator's.  ``tier`` is where plugins in Python run that the operator has chosen none for (see
+    :meth:`set_tier`); None is ``FASTNESS_TIER``, else the configuration's, else ``isolated``.  Those in JavaScript and
+    WASI run in ``wasm``.  ``pool`` guests are kept ready for each kind of guest that was used.
 
     Use as ``async with``, or call :meth:`aclose`.  Several hosts, in any number of processes, may share one home.
     """
@@ -72,7 +70,7 @@ class AsyncPluginHost(Reckoning):
         ceiling: Ceiling | None = None,
         adapters: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
-        integrations: Sequence[Integration] = (),
+        integrations: Sequence[Any] = (),
         tier: str | None = None,
         pool: int | None = None,
         _waiting: Waiting | None = None,
@@ -238,11 +236,17 @@ class AsyncPluginHost(Reckoning):
         not those that were installed; QuotaExceeded where a quota of the operator's leaves it no processor time.  Then
         nothing ran.  What the plugin did is in the result.
         """
-        begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
+        return await self._invoke(os.urandom(8).hex(), plugin, method, args, owner, timeout, on_event)
+
+    async def _invoke(
+        self, run: str, plugin: str, method: str, args: Mapping[str, Any] | None, owner: str, *how: Any
+    ) -> RunResult:
+        """The same, as the run of this id."""
+        begin = partial(self._begin, run, plugin, method, args, owner, *how)
 
         def end(one: Invocation, how: str) -> None:
-            self._core.end(one.run, one.cpu_s)
-            self._core.events.ended(plugin, owner, method, one.run, how)
+            record = partial(self._core.events.ended, plugin, owner, method, one.run, how)
+            self._core.end(one.run, one.cpu_s, then=record, later=how == OutcomeKind.OK.value)
 
         # However often its caller gives up: what was begun is ended and recorded, and what its guest did is judged.
         return await self._waiting.unbroken(lambda: self._invoked(begin, end))
@@ -275,14 +279,17 @@ class AsyncPluginHost(Reckoning):
 
     def _begin(
         self,
+        run: str,
         plugin: str,
         method: str,
         args: Mapping[str, Any] | None,
         owner: str,
-        timeout: float | None,
-        on_event: OnEvent | None,
+        timeout: float | None = None,
+        on_event: OnEvent | None = None,
     ) -> Invocation:
         core = self._core
+        # What quotas hold for what is over is given back before more is taken.
+        owed.settle()
         standing, policy = core.may(plugin, owner, str(method))
         known, manifest = standing.known, standing.manifest
         request = running.request_of(
@@ -298,7 +305,6 @@ class AsyncPluginHost(Reckoning):
         )
         meter, limits = core.metered(policy, request.limits, method)
         request = msgspec.structs.replace(request, limits=limits)
-        run = os.urandom(8).hex()
         try:
             core.events.invoked(known.id, owner, method, run)
             return Invocation(run, request, policy, core.begin(standing, policy, run, meter))

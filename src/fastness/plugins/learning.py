@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -66,7 +66,7 @@ class Asked:
 
     def scope(self, kind: str) -> Scope | None:
         """The least scope under which what was asked may be done, as far as any allows it; None where none is known."""
-        learn = self.specs[kind].learn
+        learn = self.specs[kind].learn or _LEARN.get(kind)
         if learn is None:
             return None
         with self._lock:
@@ -152,6 +152,12 @@ def proposed(
         if scope is None:
             unknown[kind] = asked.operations(kind)
             scope = specs[kind].scope() if had is None else had.scope
+        elif blind := tuple(name for name in asked.operations(kind) if name in _BLIND.get(kind, {})):
+            # Of those calls say nothing: what they need is as it was.
+            unknown[kind] = blind
+            fields = {field for name in blind for field in _BLIND[kind][name]}
+            if had is not None:
+                scope = msgspec.structs.replace(scope, **{field: getattr(had.scope, field) for field in fields})
         reason = REASON if had is None else had.reason
         capabilities.append({**msgspec.to_builtins(scope), "kind": kind, "reason": reason})
     plain = {**to_plain(shipped), **{name: sorted(set(found)) for name, found in names.items()}}
@@ -193,6 +199,26 @@ def toml_of(manifest: Manifest) -> str:
 
 
 _NAMES = ("provides", "lookups", "declares")
+
+
+def _signals(calls: Sequence[tuple[str, Any]]) -> Scope:
+    """The least scope of ``signals``: topics that were published, each as it is."""
+    from fastness.capabilities.signals import SignalsScope
+    from fastness.wire import values
+
+    told = [given for operation, given in calls if operation == "publish"]
+    sizes = [len(values.encode(given.data, values.MAX_BYTES)) for given in told]
+    return SignalsScope(
+        publish=tuple(dict.fromkeys(given.topic for given in told)),
+        signal_bytes=max(sizes, default=1),
+        queue=1,
+    )
+
+
+#: For kinds whose spec does not say it.
+_LEARN: dict[str, Callable[[Sequence[tuple[str, Any]]], Scope]] = {"signals": _signals}
+#: Operations whose calls do not show what they need, and the fields that say it.
+_BLIND: dict[str, dict[str, tuple[str, ...]]] = {"signals": {"take": ("subscribe", "handlers", "queue")}}
 
 
 def _toml(value: Any) -> str:
