@@ -25,6 +25,7 @@ from fastness.broker.calls import RunCalls
 from fastness.broker.gate import Gate
 from fastness.capabilities.integrations import SPEC, Counts, Email, Integrations, IntegrationsScope
 from fastness.capability import Scope
+from fastness.errors import ConfigurationError
 from fastness.metering.ledger import Ledger
 from fastness.metering.meter import Meter
 from fastness.plugins.blocking import PluginHost
@@ -281,3 +282,36 @@ def test_a_host_of_plugins(base: Path) -> None:
         assert [row.code for row in found] == ["", "", "quota"]
     finally:
         server.close()
+
+
+MAIL = "[integrations.email]\nserver = 'm.example'\nsender = 'r@m.example'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[integrations]\nuses = []\n", "integrations.uses"),
+        ("[integrations]\nuse = 'tickets.open'\n", "integrations.use"),
+        ("[integrations]\nemail = 'm.example'\n", "integrations.email"),
+        ("integrations = 1\n", "integrations"),
+        (MAIL + "tls = 'none'\n", "integrations.email.tls"),
+        (MAIL + "password = 'relative'\nuser = 'u'\n", "integrations.email.password"),
+        (MAIL + "from = 'x@m.example'\n", "integrations.email.from"),
+        (MAIL + "address = '169.254.169.254'\n", "integrations.email.address"),
+    ],
+    ids=lambda value: value if "\n" not in value else "",
+)
+def test_words_of_the_operator_that_mean_nothing(text: str, field: str, base: Path) -> None:
+    """Each is refused by its name when the file is read, and nothing runs under it."""
+    write(base, text)
+    with pytest.raises(ConfigurationError) as caught:
+        PluginHost()
+    assert caught.value.field.startswith(f"{field} in ")
+
+
+def test_an_integration_that_nobody_brings(base: Path) -> None:
+    """A name that no installed package has is told when it is first needed, and nothing runs without it."""
+    write(base, "[integrations]\nuse = ['tickets.open']\n")
+    folder = package(base / "p", CODE, [WANTS], methods=["send", "has"])
+    with PluginHost() as host, pytest.raises(ConfigurationError, match="that installed packages bring"):
+        host.install(folder)
