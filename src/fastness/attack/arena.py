@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 #: The variable of this process that holds a secret while an attempt runs.
 VARIABLE = "FASTNESS_ATTACK_SECRET"
-_NATIVE = ("confined", "isolated", "container")
+#: Tiers whose guests see files of this machine by their modes.
+NATIVE = ("confined", "isolated", "container")
 #: Guests have a /tmp of their own, where a missing file is no refusal; this one they never have.
 _PLACE = "/var/tmp"  # noqa: S108  # a folder of our own is made in it, by mkdtemp
 
@@ -39,13 +40,14 @@ class Arena:
 
     ``token`` is the secret.  It is in ``secret_file``, in ``home/.ssh/id_ed25519`` and in the environment of this
     process.  ``mark_file`` is a path of this machine that does not exist yet, and ``name`` one that no file anywhere
-    has, for what is tried in folders that are not the arena's.  ``box`` is a sandbox in the tier under
-    attack and ``outside`` runs programs where nothing stops them.
+    has, for what is tried in folders that are not the arena's.  ``outside`` runs programs where nothing stops them.
     """
 
     def __init__(self, tier: str, box: Sandbox) -> None:
-        self.tier = tier
-        self.box = box
+        self._tier = tier
+        self._box = box
+        #: Whether the attempt has asked which tier it is made in, or for that tier's sandbox.
+        self.knows_tier = False
         self.token = "canary-" + secrets.token_hex(12)
         self.name = "fastness_attack_" + secrets.token_hex(8)
         self._above = Path(
@@ -69,7 +71,7 @@ class Arena:
         (self.home / ".ssh" / "id_ed25519").write_text(self.token)
         self.work.mkdir()
         self.secret_file.write_text(self.token)
-        if tier in _NATIVE:
+        if tier in NATIVE:
             # Guests may have a user of their own: the modes of files must not be what stops them.
             for path in (self.secret_file, self.home / ".ssh" / "id_ed25519"):
                 path.chmod(0o666)
@@ -80,6 +82,18 @@ class Arena:
         self.outside = Outside(
             self.work, {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), VARIABLE: self.token}
         )
+
+    @property
+    def tier(self) -> str:
+        """The tier under attack, by name."""
+        self.knows_tier = True
+        return self._tier
+
+    @property
+    def box(self) -> Sandbox:
+        """A sandbox in that tier."""
+        self.knows_tier = True
+        return self._box
 
     # what programs are told
 
