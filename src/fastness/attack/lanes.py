@@ -32,7 +32,7 @@ SILENCE_S = 180.0
 #: Seconds that a lane gets to end its guests.
 _END_S = 10.0
 #: Tries of a tier for each lane that are worth the start of another one.
-_WORTH = 12
+_WORTH = 30
 #: The most lanes, however many processors there are: each has guests of every tier.
 MOST = 8
 
@@ -130,7 +130,11 @@ def how_many(tasks: Sequence[Task], asked: int | None) -> int:
 
 
 def run(
-    tasks: Sequence[Task], lane: Lane, count: int, each: Callable[[Outcome], None], start: Callable[[], Process] = Process
+    tasks: Sequence[Task],
+    lane: Lane,
+    count: int,
+    each: Callable[[Outcome], None],
+    start: Callable[[], Process] = Process,
 ) -> list[Outcome]:
     """
     Try all of it in ``count`` lanes; with one, in ``lane``, which is this process's.

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fastness.attack.model import Attack, Outcome, Verdict
-from fastness.attack.plan import allowed
-from fastness.attack.runner import LEFT_OUT
+from fastness.attack.plan import LEFT_OUT, allowed
 
 
 @dataclasses.dataclass(slots=True)

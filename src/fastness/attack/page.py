@@ -12,7 +12,7 @@ from fastness.attack import matrix
 from fastness.attack.model import Outcome, Verdict
 from fastness.attack.report import Proof, counts, good, summary
 from fastness.tier import LIMITS_OF, Tier
-from fastness.unseen import shown
+from fastness.unseen import spelled_out
 
 #: A page may hold what a guest said, so a reader's browser is told to fetch and run nothing whatever it says.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -55,7 +55,7 @@ def make(proof: Proof) -> str:
 
 def _text(value: object) -> str:
     """Escaped, with what cannot be seen, or turns text around, spelled out."""
-    return escape(shown(str(value)), quote=True)
+    return escape(spelled_out(str(value)), quote=True)
 
 
 def _said(words: str, mark: str) -> str:

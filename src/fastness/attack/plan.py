@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from fastness.attack.lanes import Task
 
 
+#: Why an attack was skipped that ``--quick`` does not ask for.
+LEFT_OUT = "left out by --quick"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether a tier holds here, by ``probe``; ``asked`` is whether it was asked for by name."""
+    """Whether a tier holds here, by its probe."""
 
     tier: str
     probe: Probe
-    asked: bool = False
 
     @property
     def holds(self) -> bool:
@@ -73,32 +76,38 @@ def tasks(attacks: Iterable[Attack], tiers: Sequence[str], quick: bool) -> tuple
 def _few(every: Sequence[tuple[Attack, tuple[str, ...]]]) -> set[tuple[str, str]]:
     """
     A few attacks with their tiers, such that each family is tried in each tier that it has attacks for, and so is each
-    guarantee and rule.  Slow ones, and those that must be alone, only where nothing else does that.
+    guarantee and rule that one attacks which is not slow.  Slow ones, and those that must be alone, are taken only for
+    families that have no others there.
     """
-    left = {name for attack, there in every for tier in there for name in _covers(attack, tier)}
+    easy: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    hard: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for attack, there in every:
+        for tier in there:
+            family, guarantee = (attack.family, tier), (attack.claim.guarantee.value, tier)
+            if attack.slow or attack.alone:
+                hard[attack.id, tier] = {family}
+            else:
+                easy[attack.id, tier] = {family, guarantee}
+    covered = {name for covers in easy.values() for name in covers}
+    last = {one: covers - covered for one, covers in hard.items()}
+    return _cover(easy, covered) | _cover(last, set().union(*last.values()))
+
+
+def _cover(covers: Mapping[tuple[str, str], set[tuple[str, str]]], left: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Few of the keys, of attacks and tiers, whose values have all that is in ``left``."""
+    left = set(left)
     chosen: set[tuple[str, str]] = set()
-    for hard in (False, True):
-        candidates = {
-            (attack.id, tier): _covers(attack, tier)
-            for attack, there in every
-            for tier in there
-            if (attack.slow or attack.alone) == hard
-        }
-        # A control that is shown for one tier is shown for the next, so one attack on all of them costs the least.
-        while useful := {one: covers & left for one, covers in candidates.items() if covers & left}:
-            by_attack: dict[str, int] = {}
-            for (name, _), covers in useful.items():
-                by_attack[name] = by_attack.get(name, 0) + len(covers)
-            best = min(by_attack, key=lambda name: (-by_attack[name], name))
-            for (name, tier), covers in useful.items():
-                if name == best and covers & left:
-                    chosen.add((name, tier))
-                    left -= covers
+    while useful := {one: there & left for one, there in covers.items() if there & left}:
+        # What is shown for one tier by a control is shown for the next, so one attack on all of them costs the least.
+        gain: dict[str, int] = {}
+        for (name, _), there in useful.items():
+            gain[name] = gain.get(name, 0) + len(there)
+        best = min(gain, key=lambda name: (-gain[name], name))
+        for (name, tier), there in useful.items():
+            if name == best:
+                chosen.add((name, tier))
+                left -= there
     return chosen
-
-
-def _covers(attack: Attack, tier: str) -> set[tuple[str, str]]:
-    return {(attack.family, tier), (attack.claim.guarantee.value, tier)}
 
 
 def unheld(standings: Mapping[str, Standing]) -> list[str]:
@@ -108,7 +117,6 @@ def unheld(standings: Mapping[str, Standing]) -> list[str]:
         if standing.holds:
             continue
         lines.append(f"tier {name} does not hold here, so nothing was tried in it")
-        for failure in standing.probe.failures:
-            lines.append(f"  {failure.guarantee}: {failure.cause}.  Fix: {failure.remedy}")
+        lines += [f"  {one.guarantee}: {one.cause}.  Fix: {one.remedy}" for one in standing.probe.failures]
         lines.append("  Check again: fastness doctor")
     return lines

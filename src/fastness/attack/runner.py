@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fastness.runs import RunResult
     from fastness.sync import Sandbox
 
-#: Why an attack was skipped that ``--quick`` does not ask for.
-LEFT_OUT = "left out by --quick"
 #: What a run's ``layers`` must name where one of these is said to have stopped an attack.
 _MECHANISMS: dict[Layer, tuple[str, ...]] = {
     Layer.LANDLOCK: ("landlock",),
@@ -32,14 +30,10 @@ _MECHANISMS: dict[Layer, tuple[str, ...]] = {
 }
 
 
-def run(attacks: Iterable[Attack], tier: str, box: Sandbox, *, quick: bool = False) -> Iterator[Outcome]:
-    """One outcome for each attack that applies to ``tier``, as it comes.  ``quick`` leaves out those that are slow."""
+def run(attacks: Iterable[Attack], tier: str, box: Sandbox) -> Iterator[Outcome]:
+    """One outcome for each attack that applies to ``tier``, as it comes."""
     for attack in attacks:
-        if tier not in attack.tiers:
-            continue
-        if quick and attack.slow:
-            yield Outcome(attack, tier, Verdict.SKIPPED, detail=LEFT_OUT)
-        else:
+        if tier in attack.tiers:
             yield tried(attack, tier, box, Controls(attack))
 
 

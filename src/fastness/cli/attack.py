@@ -14,7 +14,6 @@ import msgspec
 from fastness.attack import lanes, matrix, plan, registry, report
 from fastness.attack.lane import Lane
 from fastness.attack.model import Outcome, Verdict
-from fastness.attack.runner import LEFT_OUT
 from fastness.backends import registry as backends
 from fastness.cli import exits
 from fastness.cli.attack_progress import AttackProgress
@@ -65,8 +64,9 @@ def attack(
         lane = stack.enter_context(Lane(boxes))
         with AttackProgress(total) as progress:
             outcomes = lanes.run(todo, lane, count, progress)
-    outcomes += [Outcome(one, tier, Verdict.SKIPPED, detail=LEFT_OUT) for one, tier in left_out]
-    outcomes.sort(key=lambda outcome: (names.index(outcome.tier), outcome.attack.id))
+    outcomes += [Outcome(one, tier, Verdict.SKIPPED, detail=plan.LEFT_OUT) for one, tier in left_out]
+    place = {one.id: number for number, one in enumerate(attacks)}
+    outcomes.sort(key=lambda outcome: (names.index(outcome.tier), place[outcome.attack.id]))
     proof = report.Proof(
         outcomes=outcomes,
         standings=standings,
@@ -106,10 +106,10 @@ def _standing(name: str, asked: bool, boxes: dict[str, Sandbox], stack: contextl
         except TierUnavailable as error:
             if asked:
                 raise
-            return plan.Standing(name, Probe(backend="", tier=name, failures=error.failures), asked)
+            return plan.Standing(name, Probe(backend="", tier=name, failures=error.failures))
         stack.push(unless.pop_all())
     boxes[name] = box
-    return plan.Standing(name, probe, asked)
+    return plan.Standing(name, probe)
 
 
 def _write(path: str, text: str) -> None:
@@ -117,5 +117,3 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise BackendError(f"writing {path}", error.strerror or error, "name a file that can be written") from error
-
-

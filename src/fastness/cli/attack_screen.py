@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fastness.attack import matrix, plan, report
 from fastness.attack.model import Outcome, Verdict
-from fastness.attack.runner import LEFT_OUT
 from fastness.cli.console import stdout_console, table
 from fastness.cli.visible import one_line, visible
 
@@ -97,11 +96,12 @@ def _words(proof: report.Proof) -> Iterator[str]:
     yield from plan.unheld(proof.standings)
     if any(cell.allowed for row in proof.matrix.values() for cell in row.values()):
         yield "allowed: the tier does not promise to stop these, so they were not made; see fastness explain TIER"
-    if any(cell.left_out for row in proof.matrix.values() for cell in row.values()):
-        yield f"{LEFT_OUT}: one attack or more of each family was made in each tier; all are made without --quick"
+    left = sum(cell.left_out for row in proof.matrix.values() for cell in row.values())
+    if left:
+        yield f"{plan.LEFT_OUT}: {left}; of each family something was tried in each tier that it has attacks for"
     said: dict[tuple[str, str, str], list[str]] = {}
     for outcome in proof.outcomes:
-        if outcome.verdict is not Verdict.HELD and outcome.detail != LEFT_OUT:
+        if outcome.verdict is not Verdict.HELD and outcome.detail != plan.LEFT_OUT:
             detail = one_line(outcome.detail, 2000)
             said.setdefault((outcome.attack.id, outcome.verdict.value, detail), []).append(outcome.tier)
     # The worst comes last, where it is read.
