@@ -50,11 +50,7 @@ class Arena:
         self.knows_tier = False
         self.token = "canary-" + secrets.token_hex(12)
         self.name = "fastness_attack_" + secrets.token_hex(8)
-        self._above = Path(
-            tempfile.mkdtemp(
-                prefix=f"fastness-attack-{os.getpid()}-", dir=_PLACE if os.access(_PLACE, os.W_OK) else None
-            )
-        )
+        self._above = Path(tempfile.mkdtemp(prefix=_prefix(os.getpid()), dir=_place()))
         # Folders of the arena are open to everybody where guests have a user of their own.  They are in one that nobody
         # else may list, under names that nobody can guess, so that no other user puts a link where this one writes.
         self.folder = self._above / secrets.token_hex(12)
@@ -222,6 +218,22 @@ class Arena:
             process.kill()
             process.wait()
         _remove(self._above)
+
+
+def _prefix(pid: int) -> str:
+    return f"fastness-attack-{pid}-"
+
+
+def _place() -> str:
+    return _PLACE if os.access(_PLACE, os.W_OK) else tempfile.gettempdir()
+
+
+def remove_left(pid: int) -> None:
+    """Remove what a process of this user had made for its attempts, and has not removed as it was ended."""
+    for path in Path(_place()).glob(_prefix(pid) + "*"):
+        # Anybody may make a folder of such a name there, but none that is this user's.
+        if path.lstat().st_uid == os.geteuid():
+            _remove(path)
 
 
 def _remove(folder: Path) -> None:

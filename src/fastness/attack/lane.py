@@ -73,14 +73,10 @@ class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="ended"
 
 
 class Lane:
-    """
-    Tries attacks.  ``boxes`` are sandboxes by tier that there are already; the others are made when they are needed.
+    """Tries attacks, with a sandbox of each tier, made when it is needed; a context manager, which ends them."""
 
-    A context manager: what it has made it ends.
-    """
-
-    def __init__(self, boxes: dict[str, Sandbox] | None = None) -> None:
-        self._boxes = dict(boxes or {})
+    def __init__(self) -> None:
+        self._boxes: dict[str, Sandbox] = {}
         self._stack = contextlib.ExitStack()
 
     def tried(self, attack: Attack, tiers: Iterable[str]) -> Iterator[Outcome]:

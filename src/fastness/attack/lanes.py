@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from fastness.attack.arena import remove_left
 from fastness.attack.lane import LONGEST, PROGRAM, Came, Ended, Job, Lane
 from fastness.attack.model import Attack, Outcome, Verdict
 
@@ -116,6 +117,8 @@ class Process:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+        if self._process.returncode:
+            remove_left(self._process.pid)
 
 
 def how_many(tasks: Sequence[Task], asked: int | None) -> int:
@@ -170,9 +173,9 @@ def run(
             first = {outcome.tier: outcome for outcome in doubtful.get(attack.id, ())}
             for outcome in tried(attack, module, tuple(first)) if first else ():
                 before = first[outcome.tier]
-                outcome = dataclasses.replace(outcome, before=f"{before.verdict.value}: {before.detail}")
-                found[attack.id, outcome.tier] = outcome
-                each(outcome)
+                again = dataclasses.replace(outcome, before=f"{before.verdict.value}: {before.detail}")
+                found[attack.id, outcome.tier] = again
+                each(again)
     return [found[attack.id, tier] for attack, _, tiers in tasks for tier in tiers]
 
 

@@ -154,8 +154,8 @@ class Attack:
 
     ``attack`` tries for an effect inside a tier and ``control`` tries for the same effect where nothing stops it; both
     observe it from outside.  ``tiers`` has an entry for each tier that the attack applies to.
-    ``slow`` attacks take more than about a second and a half.  ``alone`` ones look at what all of the machine shares, such as
-    the times of a device: nothing else of the corpus runs beside them.
+    ``slow`` attacks take more than about a second and a half.  ``alone`` ones look at what all of the machine shares,
+    such as the times of a device: nothing else of the corpus runs beside them.
     """
 
     id: str

@@ -159,7 +159,8 @@ def _attack(outcomes: list[Outcome]) -> Iterator[str]:
     bad = any(not outcome.verdict.good for outcome in outcomes)
     marks = ", ".join(_said(f"{outcome.tier} {_word(outcome)}", outcome.verdict.value) for outcome in outcomes)
     claim = attack.claim
-    yield f"<details{' open' if bad else ''}><summary><code>{_text(attack.id)}</code>: {_text(claim.says)} {marks}</summary>"
+    head = f"<code>{_text(attack.id)}</code>: {_text(claim.says)} {marks}"
+    yield f"<details{' open' if bad else ''}><summary>{head}</summary>"
     yield "<dl>"
     yield f"<dt>claims</dt><dd>{_text(claim.guarantee.value)}: {_text(claim.says)}</dd>"
     for outcome in outcomes:

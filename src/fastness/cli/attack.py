@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,20 +49,12 @@ def attack(
     names = [Tier.parse(name).value for name in tiers] or [tier.value for tier in Tier if tier in backends.SERVED]
     names = list(dict.fromkeys(names))
     began = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        boxes: dict[str, Sandbox] = {}
-        standings = {name: _standing(name, bool(tiers), boxes, stack) for name in names}
-        holding = [name for name in names if standings[name].holds]
-        todo, left_out = plan.tasks(attacks, holding, quick)
-        count = lanes.how_many(todo, jobs)
-        if count > 1:
-            # Each of the others has its own.
-            stack.close()
-            boxes = {}
-        total = sum(len(there) for _, _, there in todo)
-        lane = stack.enter_context(Lane(boxes))
-        with AttackProgress(total) as progress:
-            outcomes = lanes.run(todo, lane, count, progress)
+    standings = {name: _standing(name, asked=bool(tiers)) for name in names}
+    holding = [name for name in names if standings[name].holds]
+    todo, left_out = plan.tasks(attacks, holding, quick)
+    count = lanes.how_many(todo, jobs)
+    with Lane() as lane, AttackProgress(sum(len(there) for _, _, there in todo)) as progress:
+        outcomes = lanes.run(todo, lane, count, progress)
     outcomes += [Outcome(one, tier, Verdict.SKIPPED, detail=plan.LEFT_OUT) for one, tier in left_out]
     place = {one.id: number for number, one in enumerate(attacks)}
     outcomes.sort(key=lambda outcome: (names.index(outcome.tier), place[outcome.attack.id]))
@@ -93,23 +84,18 @@ def attack(
     return exits.OK if report.good(outcomes) else exits.FAILED
 
 
-def _standing(name: str, asked: bool, boxes: dict[str, Sandbox], stack: contextlib.ExitStack) -> Standing:
-    """Whether a tier holds here; its sandbox is then among ``boxes``.  Raises TierUnavailable for one asked for."""
-    box = Sandbox(tier=name)
-    with contextlib.ExitStack() as unless:
-        unless.callback(box.close)
+def _standing(name: str, *, asked: bool) -> Standing:
+    """Whether a tier holds here.  Raises TierUnavailable for one that was asked for and does not."""
+    with Sandbox(tier=name) as box, BuildProgress() as building:
         try:
-            # The first run proves the tier and builds what is missing; attacks are not timed with that.
-            with BuildProgress() as building:
+            if name == Tier.WASM.value:
+                # Its first run builds what is missing, which takes a while and is not to be timed with attacks.
                 box.run("pass", on_event=lambda event, data: building(data) if event == "progress" else None)
-            probe = box.probe()
+            return plan.Standing(name, box.probe())
         except TierUnavailable as error:
             if asked:
                 raise
             return plan.Standing(name, Probe(backend="", tier=name, failures=error.failures))
-        stack.push(unless.pop_all())
-    boxes[name] = box
-    return plan.Standing(name, probe)
 
 
 def _write(path: str, text: str) -> None:
