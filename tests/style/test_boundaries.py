@@ -80,12 +80,12 @@ def test_what_came_of_a_run_is_checked_by_itself(tree: Path) -> None:
     one = tree / "one.md"
     one.write_text(head + "\n## " + worker, "utf-8")
     assert run(tree, "--ran", str(one)).returncode == 0
-    (row,) = [line for line in worker.splitlines() if "`output.json`" in line]
+    (row,) = [line for line in worker.splitlines() if "`output.terminal_escapes`" in line]
     failed = row.rsplit("|", 2)[0] + "| **void** |"
     two = tree / "two.md"
     two.write_text(f"# Later\n\n## worker\n\n{failed}\n", "utf-8")
     done = run(tree, "--ran", str(one), str(two))
-    assert (done.returncode, "makes a result's JSON invalid" in done.stderr) == (1, True)
+    assert (done.returncode, "acts on control characters of a guest" in done.stderr) == (1, True)
     assert run(tree, "--ran", str(two), str(one)).returncode == 0
     two.write_text("# Nothing\n", "utf-8")
     assert run(tree, "--ran", str(two)).returncode == 1

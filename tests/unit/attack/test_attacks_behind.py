@@ -81,11 +81,11 @@ def test_an_attack_without_a_sentence_is_found() -> None:
 
 def test_an_attack_that_is_gone_is_missed() -> None:
     """By the sentences that name it, by those that rest on it alone, and by its row."""
-    rest = [one for one in ATTACKS if one.id != "output.json"]
+    rest = [one for one in ATTACKS if one.id != "output.terminal_escapes"]
     wrong = behind.faults(rest, held(ATTACKS))
-    assert "OUTPUT_CAP: no attack on it is called output.json" in wrong
-    assert "wasm: a row for output.json, which is no attack there" in wrong
-    assert any(line.startswith("wasm: OUTPUT_CAP: no attack that held is behind: What a guest") for line in wrong)
+    assert "OUTPUT_CAP: no attack on it is called output.terminal_escapes" in wrong
+    assert "wasm: a row for output.terminal_escapes, which is no attack there" in wrong
+    assert any(line.startswith("wasm: OUTPUT_CAP: no attack that held is behind: A terminal acts") for line in wrong)
 
 
 def test_rows_that_say_something_else_are_found() -> None:

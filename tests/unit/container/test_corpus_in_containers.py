@@ -55,6 +55,7 @@ _ABSENT = {
     "channel.descriptors_by_number": "its end of the connection is a container's first process, which takes bytes alone",
     "environment.site_folder": "no folder of packages of this machine is in a container",
     "environment.host_paths": "of the tier wasm's file tree",
+    "files.pipe_read": "no folder of packages of this machine is in a container",
     "files.system_read": "no folder of packages of this machine is in a container",
     "metadata.attributes_read": "no folder of this machine is in a container",
     "metadata.attributes_removed": "no folder of this machine is in a container",

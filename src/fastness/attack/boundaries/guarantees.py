@@ -108,12 +108,17 @@ BOUNDARIES = (
     Boundary(
         Guarantee.OUTPUT_CAP,
         breaches=(
-            Breach("The caller keeps more output than `output_bytes` of a stream."),
+            Breach(
+                "The caller keeps more output than `output_bytes` of a stream, or the text of an error without a cap."
+            ),
             Breach(
                 "A terminal acts on control characters of a guest, shown by `fastness run` without `--raw`.",
                 attacks=("output.terminal_escapes",),
             ),
-            Breach("What a guest gives back makes a result's JSON invalid.", attacks=("output.json",)),
+            Breach(
+                "What a guest gives back makes a result's JSON invalid, or comes out as other bytes than it was.",
+                attacks=("output.json", "output.split_text"),
+            ),
             Breach(
                 "A guest reaches the terminal that it was started from.", tiers=_CALLS, attacks=("output.terminal",)
             ),
@@ -185,6 +190,7 @@ BOUNDARIES = (
                 "A guest reads a named pipe that is kept in one of the folders that are shown (without Landlock "
                 "it also writes to one), or holds a lock on a file there.",
                 tiers=("confined", "isolated"),
+                shown=("files.pipe_read",),
                 why="opening a file that is shown is allowed, and a lock is had by whoever may open",
             ),
             Limit(

@@ -163,7 +163,7 @@ def told(tier: str, attacks: Sequence[Attack]) -> Iterator[str]:
     yield "No vulnerability, if:"
     for of, limit, ids in limits(tier, attacks):
         yield f"  {of + ': ' if of else ''}{limit.says}"
-        yield f"      {limit.why or 'shown by ' + ', '.join(ids)}"
+        yield "      " + "; ".join(part for part in (limit.why, "shown by " + ", ".join(ids) if ids else "") if part)
 
 
 def _families(ids: Sequence[str]) -> str:
