@@ -28,6 +28,10 @@ _STYLE = {
 }
 
 
+#: Characters of a reason that is not said again for each attack that has it.
+_LONG_REASON = 80
+
+
 def show(proof: report.Proof, *, verbose: bool) -> None:
     """All of it, on standard output; the last line is the summary."""
     from rich.text import Text
@@ -107,9 +111,12 @@ def _words(proof: report.Proof) -> Iterator[str]:
         if outcome.verdict is not Verdict.HELD and outcome.detail != plan.LEFT_OUT:
             detail = one_line(outcome.detail, 2000)
             said.setdefault((outcome.attack.id, outcome.verdict.value, detail), []).append(outcome.tier)
-    # The worst comes last, where it is read.
+    # The worst comes last, where it is read; a long reason that many have is said once.
+    first: dict[str, str] = {}
     for (name, verdict, detail), tiers in sorted(said.items(), key=lambda item: item[0][1] != "skipped"):
-        yield f"{name}: {verdict}: {detail} ({', '.join(tiers)})"
+        like = first.setdefault(detail, name)
+        short = detail if like == name or len(detail) < _LONG_REASON else f"as {like}"
+        yield f"{name}: {verdict}: {short} ({', '.join(tiers)})"
     for outcome in proof.outcomes:
         if outcome.before:
             yield f"{outcome.attack.id}: tried twice in {outcome.tier}: at first {one_line(outcome.before, 2000)}"
