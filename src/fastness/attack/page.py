@@ -120,7 +120,7 @@ def _tiers(proof: Proof) -> Iterator[str]:
                 f"{_text(failure.guarantee)}: {_text(failure.cause)}. Fix: {_text(failure.remedy)}"
                 for failure in probe.failures
             )
-            more += "<br>Check again: <code>fastness doctor</code>"
+            more += f"<br>Check again: <code>fastness doctor --tier {_text(name)}</code>"
         versions = "<br>".join(f"{_text(key)} {_text(value)}" for key, value in probe.versions.items())
         rows.append((_text(name), says, more, versions, _text(LIMITS_OF[Tier(name)])))
     yield from _rows(rows, "tier", "here", "what keeps each guarantee, or what is missing", "versions", "not stopped")

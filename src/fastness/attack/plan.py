@@ -118,5 +118,5 @@ def unheld(standings: Mapping[str, Standing]) -> list[str]:
             continue
         lines.append(f"tier {name} does not hold here, so nothing was tried in it")
         lines += [f"  {one.guarantee}: {one.cause}.  Fix: {one.remedy}" for one in standing.probe.failures]
-        lines.append("  Check again: fastness doctor")
+        lines.append(f"  Check again: fastness doctor --tier {name}")
     return lines

@@ -61,6 +61,7 @@ def machine() -> dict[str, Any]:
     import importlib.metadata
     import os
     import platform
+    import time
 
     try:
         version = importlib.metadata.version("fastness")
@@ -74,6 +75,7 @@ def machine() -> dict[str, Any]:
         "fastness": version,
         "processors": len(os.sched_getaffinity(0)),
         "root": os.geteuid() == 0,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from fastness.attack import matrix, plan, report
 from fastness.attack.model import Outcome, Verdict
 from fastness.cli.console import stdout_console, table
-from fastness.cli.visible import one_line, visible
+from fastness.cli.doctor import in_lines
+from fastness.cli.visible import one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,6 +29,10 @@ _STYLE = {
 }
 
 
+#: Characters of a reason that is not said again for each attack that has it.
+_LONG_REASON = 80
+
+
 def show(proof: report.Proof, *, verbose: bool) -> None:
     """All of it, on standard output; the last line is the summary."""
     from rich.text import Text
@@ -35,30 +40,32 @@ def show(proof: report.Proof, *, verbose: bool) -> None:
     console = stdout_console()
     if verbose:
         for tier in dict.fromkeys(outcome.tier for outcome in proof.outcomes):
-            console.print(_each(tier, [outcome for outcome in proof.outcomes if outcome.tier == tier]))
+            console.print(_each(tier, [outcome for outcome in proof.outcomes if outcome.tier == tier]), "")
     console.print(_matrix(proof))
     for line in _words(proof):
-        console.print(Text(visible(line)), soft_wrap=True)
+        console.print(Text(line), soft_wrap=True)
 
 
 def _each(tier: str, outcomes: list[Outcome]) -> Table:
     """Each attack on one tier: what was claimed, tried and seen."""
     from rich.text import Text
 
-    shown: Table = table(
-        "attack", "what is claimed", "verdict", "stopped by", title=f"tier {tier}", wrap=("what is claimed",)
-    )
+    shown: Table = table("attack", "what is claimed, and what was seen", title=f"tier {tier}")
     for outcome in outcomes:
-        verdict = Text(outcome.verdict.value, style=_STYLE[outcome.verdict.value])
-        shown.add_row(outcome.attack.id, outcome.says, verdict, outcome.stopped_by)
+        head = Text(outcome.attack.id)
+        head.append(f"\n{outcome.verdict.value}", style=_STYLE[outcome.verdict.value])
+        head.append(f", {outcome.stopped_by}" if outcome.stopped_by else "")
+        said = Text(outcome.says)
         if outcome.verdict is Verdict.SKIPPED:
-            shown.add_row("", Text(one_line(outcome.detail, 300), style="dim"), "", "")
-            continue
-        shared = "" if outcome.control_seconds else ", as for the tier before"
-        seen = f"inside: {one_line(outcome.seen, 600)}\ncontrol: {one_line(outcome.control, 600)}{shared}"
+            said.append(f"\n{one_line(outcome.detail, 300)}", style="dim")
+        else:
+            head.append(f"\n{outcome.seconds:.1f} s", style="dim")
+            shared = "" if outcome.control_seconds else " (made for another tier)"
+            said.append(f"\ninside: {one_line(outcome.seen, 600)}", style="dim")
+            said.append(f"\ncontrol: {one_line(outcome.control, 600)}{shared}", style="dim")
         if outcome.before:
-            seen += f"\nat first: {one_line(outcome.before, 600)}"
-        shown.add_row("", Text(seen, style="dim"), f"{outcome.seconds:.1f} s", "")
+            said.append(f"\nat first: {one_line(outcome.before, 600)}", style="dim")
+        shown.add_row(head, said, end_section=True)
     return shown
 
 
@@ -94,7 +101,7 @@ def _cell(cell: matrix.Cell) -> Text:
 
 def _words(proof: report.Proof) -> Iterator[str]:
     """What is said below the matrix."""
-    yield from plan.unheld(proof.standings)
+    yield from map(in_lines, plan.unheld(proof.standings))
     if any(cell.allowed for row in proof.matrix.values() for cell in row.values()):
         yield "allowed: the tier does not promise to stop these, so they were not made; see fastness explain TIER"
     left = sum(cell.left_out for row in proof.matrix.values() for cell in row.values())
@@ -105,9 +112,12 @@ def _words(proof: report.Proof) -> Iterator[str]:
         if outcome.verdict not in (Verdict.HELD, Verdict.ALLOWED) and outcome.detail != plan.LEFT_OUT:
             detail = one_line(outcome.detail, 2000)
             said.setdefault((outcome.attack.id, outcome.verdict.value, detail), []).append(outcome.tier)
-    # The worst comes last, where it is read.
+    # The worst comes last, where it is read; a long reason that many have is said once.
+    first: dict[str, str] = {}
     for (name, verdict, detail), tiers in sorted(said.items(), key=lambda item: item[0][1] != "skipped"):
-        yield f"{name}: {verdict}: {detail} ({', '.join(tiers)})"
+        like = first.setdefault(detail, name)
+        short = detail if like == name or len(detail) < _LONG_REASON else f"as {like}"
+        yield f"{name}: {verdict}: {short} ({', '.join(tiers)})"
     for outcome in proof.outcomes:
         if outcome.before:
             yield f"{outcome.attack.id}: tried twice in {outcome.tier}: at first {one_line(outcome.before, 2000)}"

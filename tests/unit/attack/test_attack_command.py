@@ -12,7 +12,7 @@ import pytest
 from fastness import sync
 from fastness.api import AsyncSandbox
 from fastness.attack import registry
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, allowed
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Skip, allowed
 from fastness.cli.main import main
 from fastness.runs import Outcome as RunOutcome
 from fastness.runs import OutcomeKind, RunResult
@@ -221,3 +221,20 @@ def test_what_was_tried_twice_says_so(monkeypatch: pytest.MonkeyPatch, capsys: p
     tries = iter([Effect(False, "the machine was busy"), Effect(True, "it happened")])
     assert _attack(monkeypatch, dataclasses.replace(HELD, control=lambda arena: next(tries))) == 0
     assert "a.held: tried twice in wasm: at first void" in capsys.readouterr().out
+
+
+def test_a_long_reason_that_many_have_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each attack has its line, which names the one whose reason it shares."""
+    reason = f"this machine has no {'such ' * 30}thing"
+
+    def lacking(arena: Any) -> Effect:
+        raise Skip(reason)
+
+    attacks = [dataclasses.replace(HELD, id=f"a.skipped{number}", attack=lacking) for number in range(3)]
+    assert _attack(monkeypatch, HELD, *attacks) == 0
+    out = capsys.readouterr().out
+    assert out.count(reason) == 1
+    assert f"a.skipped0: skipped: {reason} (wasm)" in out
+    assert out.count(": skipped: as a.skipped0 (wasm)") == 2
