@@ -152,10 +152,10 @@ def main() -> None:
     os.dup2(null, 0)
     os.dup2(2, 1)
     os.close(null)
-    # Whoever waits for outcomes is interrupted itself, and says then what is to become of this.
+    # Ended from outside, it ends its guests first.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with open(jobs, "rb") as source, open(told, "wb") as sink:
-        try:
+    try:
+        with open(jobs, "rb") as source, open(told, "wb") as sink:
             _serve(source, sink)
-        except (KeyboardInterrupt, BrokenPipeError):
-            sys.exit(130)
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(130)
