@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fastness import conformance_calls as calls
 from fastness.capability import Adapter, CallContext, Scope, Spec
 from fastness.errors import AdapterError, Denied, QuotaExceeded, Revoked
 from fastness.runs import DenialCode
@@ -26,6 +27,10 @@ _TURNS = (0, 1, 2, 3, 5, 8)
 _REST_S = 0.05
 _CALL_S = 30.0
 _CODES = frozenset(code.value for code in DenialCode)
+#: How a call may end that makes no sense, and what a guest is told where the adapter raised what none may.
+_ANSWERS = _CODES | {"", "invalid", "failed"}
+_FELL = "the capability failed ("
+_LATE = "the run's time is over"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,15 +60,27 @@ async def check_capability(
 
     ``make`` gives an adapter over a fresh state, the same each time.  ``hidden`` are texts of the host, such as paths
     and addresses, that no guest may be told.  ``state`` gives what a reader can see of the adapter's last made state:
-    then each call that works is also cancelled at several moments, and must have done all or nothing by then.  For
-    asyncio.
+    then each call that works is also cancelled at several moments, and must have done all or nothing by then.
+
+    Each call is made by itself and through a broker with a trail of its own: with its grant, without one, after the
+    end of one, and where nothing can be recorded.  The first call of each operation that works is made once more with
+    what no honest guest sends: then nothing outside may be read, changed or reached.  For asyncio.
     """
     check = _Check(make, (*hidden, *_of_this_host()), state)
     adapter = make()
     check.spec(adapter.spec)
     await _close(adapter, check)
+    attacked: set[str] = set()
     for case in cases:
+        before = len(check.faults)
         await check.case(case)
+        if len(check.faults) > before or adapter.spec.operation(case.operation) is None:
+            # What is wrong by itself is not told once more for each way to it.
+            continue
+        await check.brokered(case)
+        if not case.code and case.operation not in attacked:
+            attacked.add(case.operation)
+            await check.attacked(case)
     return check.faults
 
 
@@ -202,6 +219,116 @@ class _Check:
             self._say(case, f"the answer is not plain data: {error.path}: {error.type_name}")
         self._hides(case, "the answer", repr(result))
         return ""
+
+    # the same call through a broker
+
+    async def brokered(self, case: Case) -> None:
+        """What a broker's guest, its owner and whoever reads the trail rely on."""
+        given = (case.operation, case.arguments)
+        found = await calls.ask(self._make(), *given, case.scope)
+        if found.code != case.code:
+            self._say(case, f"through a broker it ended as {found.code or 'ok'!r}, not as {case.code or 'ok'!r}")
+        self._hides(case, "what a guest is told", *found.said, repr(found.value))
+        phases = [phase for phase, _ in found.rows]
+        if phases[:1] != ["intent"] or phases.count("intent") != phases.count("outcome"):
+            self._say(case, f"its records are {phases or 'none'}: a call has an intent and its outcome")
+        for text in case.payloads:
+            if text.encode("utf-8", "surrogatepass") in found.kept:
+                self._say(case, "a payload is in the trail")
+        for how, scope, gate, code in (
+            ("without a grant", None, {}, DenialCode.NOT_GRANTED),
+            ("after the end of its grant", case.scope, {"expires": 0.0}, DenialCode.EXPIRED),
+            ("after it was revoked", case.scope, {"revision": lambda: 1}, DenialCode.REVOKED),
+            ("where nothing can be recorded", case.scope, {"trail": calls.Unwritten()}, None),
+        ):
+            adapter = self._make()
+            before = self._state() if self._state is not None else None
+            refused = await calls.ask(adapter, *given, scope, **gate)
+            if refused.code != (code.value if code is not None else "failed") or refused.reached:
+                self._say(case, f"{how} it ended as {refused.code or 'ok'!r}, and the adapter was called")
+            if scope is None and refused.offered:
+                self._say(case, f"{how} a guest has it all the same")
+            if self._state is not None and self._state() != before:
+                self._say(case, f"{how} it has changed something")
+        if not case.code:
+            await self._stopped(case)
+
+    async def _stopped(self, case: Case) -> None:
+        """What an adapter does at once it does whole or not at all, and where it is told to stop it stops."""
+        adapter = self._make()
+        before = self._state() if self._state is not None else None
+        if hasattr(adapter, "at_once"):
+            ended = await calls.bare(adapter, *(case.operation, case.arguments), _context(case.scope))
+            if ended == "later" and self._state is not None and self._state() != before:
+                self._say(case, "at_once raised Later and had changed something")
+            await _close(adapter, self)
+            adapter = self._make()
+        told: list[str] = []
+
+        def stop(target: str) -> None:
+            told.append(target)
+            raise Denied(DenialCode.REVOKED, target)
+
+        context = _context(case.scope)
+        context.before = stop
+        operation = adapter.spec.operation(case.operation)
+        assert operation is not None
+        arguments = msgspec.convert(case.arguments, operation.arguments, strict=True, builtin_types=(bytes,))
+        try:
+            await adapter.call(case.operation, arguments, context)
+        except Exception as error:  # noqa: BLE001  # which one is what is asked
+            if told and not (isinstance(error, Denied) and error.code is DenialCode.REVOKED):
+                self._say(case, f"before stopped it, and it ended as {type(error).__name__}")
+        else:
+            if told:
+                self._say(case, "before stopped it, and it went on")
+        await _close(adapter, self)
+
+    async def attacked(self, case: Case) -> None:
+        """The call with what no honest guest sends, under its scope and then under the one that allows the least."""
+        with calls.Outside() as outside:
+            adapter = self._make()
+            for arguments in calls.hostile(case.arguments, outside):
+                found = await calls.ask(
+                    adapter,
+                    case.operation,
+                    arguments,
+                    case.scope,
+                    trail=calls.Paper(),
+                    seconds=calls.ODD_S,
+                    close=False,
+                )
+                self._odd(case, f"with {str(arguments)[:60]!r}", arguments, found, outside)
+            await calls.shut(adapter)
+            adapter = self._make()
+            before = self._state() if self._state is not None else None
+            outside.knocked()
+            for arguments in calls.hostile(case.arguments, outside):
+                name = f"with {str(arguments)[:60]!r}"
+                least = _context(adapter.spec.scope())
+                if await calls.bare(adapter, case.operation, arguments, least) == "":
+                    self._say(case, f"{name}, it works under the least scope")
+                if outside.knocked():
+                    self._say(case, f"{name}, it went to an address under the least scope")
+                if outside.changed() or (self._state is not None and self._state() != before):
+                    self._say(case, f"{name}, it changed something under the least scope")
+                    break
+            await _close(adapter, self)
+
+    def _odd(
+        self, case: Case, name: str, arguments: dict[str, Any], found: calls.Answered, outside: calls.Outside
+    ) -> None:
+        """What came of one such call under the scope of the case."""
+        if found.code == "silent" or _LATE in found.said:
+            self._say(case, f"{name}, it did not end in time")
+        elif found.code not in _ANSWERS or any(text.startswith(_FELL) for text in found.said):
+            self._say(case, f"{name}, it ended as {found.code!r}: {'; '.join(found.said)[:200]}")
+        if not any(secret in str(arguments) for secret in self._hidden):
+            self._hides(case, f"{name}, what a guest is told", *found.said, repr(found.value))
+        if outside.secret in f"{found.said} {found.value!r}":
+            self._say(case, f"{name}, it gave a file of the host")
+        if outside.changed():
+            self._say(case, f"{name}, it changed a file of the host")
 
     async def _cancelled(self, case: Case, arguments: Any) -> None:
         assert self._state is not None

@@ -74,6 +74,11 @@ def make_private(path: str) -> None:
             error.strerror or error,
             f"make it writable for this user, or set {_ENVIRONMENT_NAME} to a folder that is",
         ) from error
+    check(path, status)
+
+
+def check(path: str, status: os.stat_result) -> None:
+    """What :func:`folder` checks of a folder that is there already; raises as it does, and ``OSError``."""
     check_private(path, status)
     _check_parents(path)
 

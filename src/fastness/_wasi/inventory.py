@@ -186,13 +186,8 @@ def prune_images(cache: Cache, guest: Guest, boot: str) -> int:
     return freed
 
 
-def prune(everything: bool = False, cache: Cache | None = None) -> int:
-    """
-    Remove what no guest of this version uses, or everything; returns the bytes freed.
-
-    Entries that a process is making now are left alone.  Engines that have an entry open keep it until they end.
-    """
-    cache = cache or Cache()
+def unused(cache: Cache) -> list[Entry]:
+    """What no guest of this version uses: native code and images of other versions, artefacts and runtimes."""
     keep: set[str] = set()
     digests = set()
     for guest in guests.GUESTS.values():
@@ -201,13 +196,22 @@ def prune(everything: bool = False, cache: Cache | None = None) -> int:
         keep.add(full)
         if guest.quick and cache.lookup(full) is None:
             keep.add(quick)
-    freed = 0
-    for entry in cache.entries():
-        current = entry.name in keep or (
-            not entry.name.startswith("code-") and entry.info.get("sha256") in (*digests, None)
-        )
-        if everything or not current:
-            freed += cache.remove(entry.name)
+    return [
+        entry
+        for entry in cache.entries()
+        if entry.name not in keep
+        and (entry.name.startswith("code-") or entry.info.get("sha256") not in (*digests, None))
+    ]
+
+
+def prune(everything: bool = False, cache: Cache | None = None) -> int:
+    """
+    Remove what no guest of this version uses, or everything; returns the bytes freed.
+
+    Entries that a process is making now are left alone.  Engines that have an entry open keep it until they end.
+    """
+    cache = cache or Cache()
+    freed = sum(cache.remove(entry.name) for entry in (cache.entries() if everything else unused(cache)))
     if everything:
         for guest in guests.GUESTS.values():
             if not background.is_building(guest, cache):

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 #: The variable of this process that holds a secret while an attempt runs.
 VARIABLE = "FASTNESS_ATTACK_SECRET"
-_NATIVE = ("confined", "isolated", "container")
+#: Tiers whose guests see files of this machine by their modes.
+NATIVE = ("confined", "isolated", "container")
 #: Guests have a /tmp of their own, where a missing file is no refusal; this one they never have.
 _PLACE = "/var/tmp"  # noqa: S108  # a folder of our own is made in it, by mkdtemp
 
@@ -39,20 +40,17 @@ class Arena:
 
     ``token`` is the secret.  It is in ``secret_file``, in ``home/.ssh/id_ed25519`` and in the environment of this
     process.  ``mark_file`` is a path of this machine that does not exist yet, and ``name`` one that no file anywhere
-    has, for what is tried in folders that are not the arena's.  ``box`` is a sandbox in the tier under
-    attack and ``outside`` runs programs where nothing stops them.
+    has, for what is tried in folders that are not the arena's.  ``outside`` runs programs where nothing stops them.
     """
 
     def __init__(self, tier: str, box: Sandbox) -> None:
-        self.tier = tier
-        self.box = box
+        self._tier = tier
+        self._box = box
+        #: Whether the attempt has asked which tier it is made in, or for that tier's sandbox.
+        self.knows_tier = False
         self.token = "canary-" + secrets.token_hex(12)
         self.name = "fastness_attack_" + secrets.token_hex(8)
-        self._above = Path(
-            tempfile.mkdtemp(
-                prefix=f"fastness-attack-{os.getpid()}-", dir=_PLACE if os.access(_PLACE, os.W_OK) else None
-            )
-        )
+        self._above = Path(tempfile.mkdtemp(prefix=_prefix(os.getpid()), dir=_place()))
         # Folders of the arena are open to everybody where guests have a user of their own.  They are in one that nobody
         # else may list, under names that nobody can guess, so that no other user puts a link where this one writes.
         self.folder = self._above / secrets.token_hex(12)
@@ -69,7 +67,7 @@ class Arena:
         (self.home / ".ssh" / "id_ed25519").write_text(self.token)
         self.work.mkdir()
         self.secret_file.write_text(self.token)
-        if tier in _NATIVE:
+        if tier in NATIVE:
             # Guests may have a user of their own: the modes of files must not be what stops them.
             for path in (self.secret_file, self.home / ".ssh" / "id_ed25519"):
                 path.chmod(0o666)
@@ -80,6 +78,18 @@ class Arena:
         self.outside = Outside(
             self.work, {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), VARIABLE: self.token}
         )
+
+    @property
+    def tier(self) -> str:
+        """The tier under attack, by name."""
+        self.knows_tier = True
+        return self._tier
+
+    @property
+    def box(self) -> Sandbox:
+        """A sandbox in that tier."""
+        self.knows_tier = True
+        return self._box
 
     # what programs are told
 
@@ -208,6 +218,22 @@ class Arena:
             process.kill()
             process.wait()
         _remove(self._above)
+
+
+def _prefix(pid: int) -> str:
+    return f"fastness-attack-{pid}-"
+
+
+def _place() -> str:
+    return _PLACE if os.access(_PLACE, os.W_OK) else tempfile.gettempdir()
+
+
+def remove_left(pid: int) -> None:
+    """Remove what a process of this user had made for its attempts, and has not removed as it was ended."""
+    for path in Path(_place()).glob(_prefix(pid) + "*"):
+        # Anybody may make a folder of such a name there, but none that is this user's.
+        if path.lstat().st_uid == os.geteuid():
+            _remove(path)
 
 
 def _remove(folder: Path) -> None:

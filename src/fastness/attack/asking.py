@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SLOW_S = 1.0
 #: Calls at once that a run may have.
 AT_ONCE = 16
+#: The descriptor on which the careless host's guests make calls.
+_CHANNEL = 3
 
 #: ``call`` asks by hand, past whatever ``ctx`` would check; ``answer`` takes what comes, or None.
 _GUEST = """
@@ -317,12 +319,12 @@ def ask(arena: Arena, code: str, *, owner: str = "mine", **options: Any) -> tupl
 
 
 def careless(arena: Arena, *codes: str) -> Any:
-    """The control: the same codes, one after another, before the careless host."""
+    """The control: the same codes, one after another, before the careless host, whatever the tier."""
     return arena.outside.run(
         arena.python(
             _HOST,
-            CODES=[program(arena, code) for code in codes],
-            CHANNEL=channel(arena),
+            CODES=[arena.python(_GUEST + code, CHANNEL=_CHANNEL) for code in codes],
+            CHANNEL=_CHANNEL,
             NOTES={"mine": "nothing", "other": arena.token},
             SLOW_S=SLOW_S,
             AT_ONCE=AT_ONCE,

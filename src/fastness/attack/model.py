@@ -167,7 +167,8 @@ class Attack:
 
     ``attack`` tries for an effect inside a tier and ``control`` tries for the same effect where nothing stops it; both
     observe it from outside.  ``tiers`` has an entry for each tier that the attack applies to.
-    ``slow`` attacks take more than about two seconds.
+    ``slow`` attacks take more than about a second and a half.  ``alone`` ones look at what all of the machine shares,
+    such as the times of a device: nothing else of the corpus runs beside them.
     """
 
     id: str
@@ -176,6 +177,7 @@ class Attack:
     attack: Callable[[Arena], Effect]
     control: Callable[[Arena], Effect]
     slow: bool = False
+    alone: bool = False
 
     def __post_init__(self) -> None:
         family, _, name = self.id.partition(".")
@@ -194,7 +196,9 @@ class Outcome:
     One attack against one tier.
 
     ``stopped_by`` says what was seen to stop it; ``detail`` says why a verdict is not ``held``; ``seen`` and
-    ``control`` say what was observed inside and in the control.
+    ``control`` say what was observed inside and in the control.  ``seconds`` is how long both took, as far as they were
+    made for this tier, and ``control_seconds`` how long the control took; it is 0 where the control is that of another
+    tier, made a moment before by the same process.  ``before`` is what came of it at first, where it was tried twice.
     """
 
     attack: Attack
@@ -205,6 +209,13 @@ class Outcome:
     seen: str = ""
     control: str = ""
     seconds: float = 0.0
+    control_seconds: float = 0.0
+    before: str = ""
+
+    @property
+    def layer(self) -> str:
+        """What stopped it, in one word: a value of :class:`Layer`; empty where nothing is known to have."""
+        return self.stopped_by.partition(":")[0] if self.verdict is Verdict.HELD else ""
 
     @property
     def says(self) -> str:

@@ -22,6 +22,10 @@ def packages() -> list[ModuleType]:
     return [importlib.import_module(name) for name in ("fastness.attack.corpus", *sorted(names))]
 
 
+#: The module that an attack is in, by its id, of those that were loaded.
+_modules: dict[str, str] = {}
+
+
 def load() -> list[Attack]:
     """
     Every attack, by family and name.  Raises ``ConfigurationError`` for a file that has none, or a misnamed one.
@@ -38,7 +42,13 @@ def load() -> list[Attack]:
             if attack.id in found:
                 raise ConfigurationError("attack", attack.id, "each id once")
             found[attack.id] = attack
+            _modules[attack.id] = info.name
     return [found[name] for name in sorted(found)]
+
+
+def module_of(attack: Attack) -> str:
+    """The name of the module that has it as ``ATTACK``; that of its code, where nobody has loaded it from one."""
+    return _modules.get(attack.id, attack.attack.__module__)
 
 
 def select(only: tuple[str, ...]) -> list[Attack]:

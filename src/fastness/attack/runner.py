@@ -4,12 +4,14 @@ Runs attacks against a tier, each with its control, and judges.
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from fastness.attack.arena import Arena
+from fastness.attack.control import Controls
 from fastness.attack.model import Attack, Effect, Expect, Layer, Outcome, Skip, Verdict
 from fastness.errors import FastnessError
 
@@ -28,39 +30,32 @@ _MECHANISMS: dict[Layer, tuple[str, ...]] = {
 }
 
 
-def run(attacks: Iterable[Attack], tier: str, box: Sandbox, *, quick: bool = False) -> Iterator[Outcome]:
+def run(attacks: Iterable[Attack], tier: str, box: Sandbox) -> Iterator[Outcome]:
     """One outcome for each attack that applies to ``tier``, as it comes."""
     for attack in attacks:
-        expect = attack.tiers.get(tier)
-        if expect is None:
-            continue
-        if quick and attack.slow:
-            yield Outcome(attack, tier, Verdict.SKIPPED, detail="slow; left out by --quick")
-            continue
-        began = time.monotonic()
-        outcome = judge(attack, expect, tier, box)
-        yield Outcome(
-            attack,
-            tier,
-            outcome.verdict,
-            outcome.stopped_by,
-            outcome.detail,
-            outcome.seen,
-            outcome.control,
-            time.monotonic() - began,
-        )
+        if tier in attack.tiers:
+            yield tried(attack, tier, box, Controls(attack))
 
 
-def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox) -> Outcome:
+def tried(attack: Attack, tier: str, box: Sandbox, controls: Controls) -> Outcome:
+    """What came of an attack on a tier that it applies to, with how long that took."""
+    began = time.monotonic()
+    outcome = judge(attack, attack.tiers[tier], tier, box, controls)
+    return dataclasses.replace(outcome, seconds=time.monotonic() - began)
+
+
+def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox, controls: Controls | None = None) -> Outcome:
     """Run one attack and its control, each in an arena of its own."""
     try:
-        inside = _attempt(attack.attack, tier, box)
+        with Arena(tier, box) as arena:
+            inside = attack.attack(arena)
     except Skip as reason:
         return Outcome(attack, tier, Verdict.SKIPPED, detail=str(reason))
     except Exception as error:  # noqa: BLE001  # whatever went wrong is the verdict, and the next attack follows
         return Outcome(attack, tier, Verdict.UNEXPECTED, detail=f"it could not be tried: {_words(error)}")
+    took = 0.0
     try:
-        control = _attempt(attack.control, tier, box)
+        control, took = (controls or Controls(attack)).of(tier, box)
     except Skip as reason:
         # An effect that happened needs no control to be one.
         if not inside.happened:
@@ -69,19 +64,18 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox) -> Outcome:
     except Exception as error:  # noqa: BLE001  # as above
         detail = f"the control could not be tried: {_words(error)}"
         return Outcome(attack, tier, Verdict.VOID, detail=detail, seen=inside.seen)
-    seen, shown = inside.seen, control.seen
+    wrong, by = "", ""
     if expect.layer is Layer.NOTHING:
         verdict, wrong = _allowed(inside, control)
-        return Outcome(attack, tier, verdict, "nothing" if inside.happened else "", wrong, seen, shown)
-    if inside.happened:
-        return Outcome(attack, tier, Verdict.ESCAPED, detail=inside.seen, seen=seen, control=shown)
-    if not control.happened:
-        return Outcome(
-            attack, tier, Verdict.VOID, detail=f"the control failed: {control.seen}", seen=seen, control=shown
-        )
-    wrong, by = explain(inside, expect)
-    verdict = Verdict.UNEXPECTED if wrong else Verdict.HELD
-    return Outcome(attack, tier, verdict, by, wrong, seen, shown)
+        by = Layer.NOTHING.value if inside.happened else ""
+    elif inside.happened:
+        verdict, wrong = Verdict.ESCAPED, inside.seen
+    elif not control.happened:
+        verdict, wrong = Verdict.VOID, f"the control failed: {control.seen}"
+    else:
+        wrong, by = explain(inside, expect)
+        verdict = Verdict.UNEXPECTED if wrong else Verdict.HELD
+    return Outcome(attack, tier, verdict, by, wrong, inside.seen, control.seen, control_seconds=took)
 
 
 def _allowed(inside: Effect, control: Effect) -> tuple[Verdict, str]:
@@ -91,11 +85,6 @@ def _allowed(inside: Effect, control: Effect) -> tuple[Verdict, str]:
     if not control.happened:
         return Verdict.VOID, f"the control failed: {control.seen}"
     return Verdict.UNEXPECTED, f"it is said not to be stopped, and had no effect: {inside.seen}"
-
-
-def _attempt(attempt: Callable[[Arena], Effect], tier: str, box: Sandbox) -> Effect:
-    with Arena(tier, box) as arena:
-        return attempt(arena)
 
 
 def _words(error: Exception) -> str:

@@ -4,29 +4,26 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from fastness.attack import registry, report, runner
+from fastness.attack import lanes, matrix, plan, registry, report
+from fastness.attack.lane import Lane
 from fastness.attack.model import Outcome, Verdict
 from fastness.backends import registry as backends
 from fastness.cli import exits
-from fastness.cli.console import err, say, stdout_console, table
+from fastness.cli.attack_progress import AttackProgress
+from fastness.cli.console import say
 from fastness.cli.progress import BuildProgress
-from fastness.errors import BackendError
+from fastness.errors import BackendError, ConfigurationError, TierUnavailable
 from fastness.sync import Sandbox
-from fastness.tier import Tier
+from fastness.tier import Probe, Tier
 
-_STYLE = {
-    Verdict.HELD: "green",
-    Verdict.ALLOWED: "cyan",
-    Verdict.SKIPPED: "dim",
-    Verdict.ESCAPED: "bold red",
-    Verdict.VOID: "bold yellow",
-    Verdict.UNEXPECTED: "bold yellow",
-}
+if TYPE_CHECKING:
+    from fastness.attack.plan import Standing
 
 
 def attack(
@@ -34,62 +31,71 @@ def attack(
     tiers: tuple[str, ...],
     only: tuple[str, ...],
     quick: bool,
+    jobs: int | None,
     write_doc: str | None,
+    html: str | None,
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Run attacks and show what came of them.  Exit code 1 unless every one was held or skipped."""
+    """
+    Run attacks and show what came of them.
+
+    Exit code 1 unless every one was held or skipped, and 3 where none of the tiers holds.  Raises TierUnavailable
+    where one does not hold that was asked for by name: then nothing is tried.
+    """
+    if jobs is not None and not 1 <= jobs <= lanes.MOST:
+        raise ConfigurationError("--jobs", jobs, f"1 to {lanes.MOST}")
     attacks = registry.select(only)
-    names = [Tier.parse(name).value for name in tiers] or sorted(tier.value for tier in backends.SERVED)
-    outcomes: list[Outcome] = []
-    for name in names:
-        with BuildProgress() as building, Sandbox(tier=name) as box:
-            # The first run proves the tier and builds what is missing; attacks are not timed with that.
-            box.run("pass", on_event=lambda event, data: building(data) if event == "progress" else None)
-            total = sum(1 for each in attacks if name in each.tiers)
-            for done, outcome in enumerate(runner.run(attacks, name, box, quick=quick), 1):
-                outcomes.append(outcome)
-                _tick(outcome, done, total)
-    good = bool(outcomes) and all(outcome.verdict.good for outcome in outcomes)
+    names = [Tier.parse(name).value for name in tiers] or [tier.value for tier in Tier if tier in backends.SERVED]
+    names = list(dict.fromkeys(names))
+    began = time.monotonic()
+    standings = {name: _standing(name, asked=bool(tiers)) for name in names}
+    holding = [name for name in names if standings[name].holds]
+    todo, left_out = plan.tasks(attacks, holding, quick)
+    count = lanes.how_many(todo, jobs)
+    with Lane() as lane, AttackProgress(sum(len(there) for _, _, there in todo)) as progress:
+        outcomes = lanes.run(todo, lane, count, progress)
+    outcomes += [Outcome(one, tier, Verdict.SKIPPED, detail=plan.LEFT_OUT) for one, tier in left_out]
+    place = {one.id: number for number, one in enumerate(attacks)}
+    outcomes.sort(key=lambda outcome: (names.index(outcome.tier), place[outcome.attack.id]))
+    proof = report.Proof(
+        outcomes=outcomes,
+        standings=standings,
+        matrix=matrix.make(attacks, names, outcomes),
+        machine=report.machine(),
+        quick=quick,
+        lanes=count,
+        seconds=time.monotonic() - began,
+    )
     if as_json:
-        say(msgspec.json.encode(report.to_dict(outcomes)).decode())
+        say(msgspec.json.encode(report.to_dict(proof)).decode())
     else:
-        _show(outcomes, verbose=verbose)
+        from fastness.cli import attack_screen
+
+        attack_screen.show(proof, verbose=verbose)
     if write_doc is not None:
         _write(write_doc, report.document(outcomes))
-    return exits.OK if good else exits.FAILED
+    if html is not None:
+        from fastness.attack import page
+
+        _write(html, page.make(proof))
+    if not holding:
+        return exits.UNAVAILABLE
+    return exits.OK if report.good(outcomes) else exits.FAILED
 
 
-def _tick(outcome: Outcome, done: int, total: int) -> None:
-    """One line for whoever waits: overwritten where somebody watches, absent elsewhere unless it is bad news."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{done}/{total} {outcome.attack.id}", end="" if done < total else "\r\033[K", file=sys.stderr)
-        sys.stderr.flush()
-    if not outcome.verdict.good:
-        err(f"{outcome.attack.id}: {outcome.verdict.value}: {outcome.detail}")
-
-
-def _show(outcomes: list[Outcome], *, verbose: bool) -> None:
-    from rich.text import Text
-
-    console = stdout_console()
-    for tier in dict.fromkeys(outcome.tier for outcome in outcomes):
-        shown = table(
-            "attack", "what is claimed", "verdict", "stopped by", title=f"tier {tier}", wrap=("what is claimed",)
-        )
-        for outcome in outcomes:
-            if outcome.tier != tier:
-                continue
-            verdict = Text(outcome.verdict.value, style=_STYLE[outcome.verdict])
-            shown.add_row(outcome.attack.id, outcome.says, verdict, outcome.stopped_by)
-            if verbose:
-                seen = Text(f"inside: {outcome.seen}\ncontrol: {outcome.control}", style="dim")
-                shown.add_row("", seen, f"{outcome.seconds:.1f} s", "")
-        console.print(shown)
-    for outcome in outcomes:
-        if outcome.verdict not in (Verdict.HELD, Verdict.ALLOWED):
-            console.print(f"{outcome.attack.id}: {outcome.verdict.value}: {outcome.detail}")
-    console.print(report.summary(outcomes))
+def _standing(name: str, *, asked: bool) -> Standing:
+    """Whether a tier holds here.  Raises TierUnavailable for one that was asked for and does not."""
+    with Sandbox(tier=name) as box, BuildProgress() as building:
+        try:
+            if name == Tier.WASM.value:
+                # Its first run builds what is missing, which takes a while and is not to be timed with attacks.
+                box.run("pass", on_event=lambda event, data: building(data) if event == "progress" else None)
+            return plan.Standing(name, box.probe())
+        except TierUnavailable as error:
+            if asked:
+                raise
+            return plan.Standing(name, Probe(backend="", tier=name, failures=error.failures))
 
 
 def _write(path: str, text: str) -> None:

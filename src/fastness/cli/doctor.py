@@ -58,10 +58,14 @@ def probe_tier(tier: Tier) -> Probe:
     return anyio.run(ask)
 
 
-def probe_all() -> dict[str, Probe]:
-    """Probes of every tier that this version knows; one that no backend serves has its reason as a failure."""
+def probe_all(only: tuple[str, ...] = ()) -> dict[str, Probe]:
+    """
+    Probes of every tier that this version knows, or of those in ``only``.
+
+    One that no backend serves has its reason as a failure.
+    """
     found = {}
-    for tier in Tier:
+    for tier in [Tier.parse(name) for name in only] or Tier:
         if tier is Tier.MEDIATED:
             continue
         try:
@@ -123,27 +127,39 @@ def in_lines(note: str) -> str:
     return "\n".join(visible(line) for line in lines)
 
 
-def doctor(*, as_json: bool, sweep: bool) -> int:
-    """Show what holds here.  Exit code 3 where the default tier does not."""
+def check(tier: str) -> str:
+    """The command that tries a tier again."""
+    return f"fastness doctor --tier {tier}"
+
+
+def doctor(*, tiers: tuple[str, ...] = (), as_json: bool, sweep: bool) -> int:
+    """Show what holds here.  Exit code 3 where the default tier does not, or one of ``tiers``, where there are any."""
     from fastness.backends import registry
-    from fastness.backends.local import VARIABLE, allowed
+    from fastness.backends.local import allowed
+    from fastness.cli import doctor_warnings
     from fastness.plugins.phases import stuck
 
     swept = _sweep() if sweep else None
     hung = stuck()
     default = registry.resolve(None, dict(os.environ))
-    probes = probe_all()
+    probes = probe_all(tiers)
     wanted = [tier.value for tier in registry.AUTO] if default == "auto" else [default]
-    good = any(probes[name].holds for name in wanted if name in probes)
+    lacking = [name for name, probe in probes.items() if not probe.holds]
+    good = not lacking if tiers else any(probes[name].holds for name in wanted if name in probes)
+    warned = doctor_warnings.warnings(probes)
     if as_json:
-        tiers = {name: {**msgspec.to_builtins(probe), "holds": probe.holds} for name, probe in probes.items()}
+        each = {
+            name: {**msgspec.to_builtins(probe), "holds": probe.holds, "check": check(name)}
+            for name, probe in probes.items()
+        }
         body: dict[str, Any] = {
             "schema": 1,
             "default": default,
-            "default_holds": good,
+            "default_holds": good if not tiers else (probes[default].holds if default in probes else None),
             "unsandboxed_allowed": allowed(),
             "stuck_plugins": msgspec.to_builtins(hung),
-            "tiers": tiers,
+            "tiers": each,
+            "warnings": msgspec.to_builtins(warned),
         }
         if swept is not None:
             body["swept"] = swept
@@ -156,6 +172,8 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
             default_mark = ", the default" if name == default else ""
             console.print(f"tier {name}{default_mark}: {mark} (backend {probe.backend}, {probe.micros / 1e6:.2f} s)")
             console.print(probe_table(probe))
+            if not probe.holds:
+                say(f"Check again: {check(name)}")
             for note in probe.notes:
                 say(in_lines(note))
             if probe.versions:
@@ -165,14 +183,20 @@ def doctor(*, as_json: bool, sweep: bool) -> int:
         console.print(f"without a backend in this version: {', '.join(absent)}")
     if swept is not None:
         console.print(f"swept: {', '.join(swept) or 'nothing was left behind'}")
-    for one in hung:
+    for plugin in hung:
         err(
-            f"plugin {one.plugin!r} is dead: its {one.phase} is past its time and goes on in thread {one.thread} of "
-            f"process {one.process}, where nothing can end it.  Fix: end that process, and give the plugin a real tier"
+            f"plugin {plugin.plugin!r} is dead: its {plugin.phase} is past its time and goes on in thread "
+            f"{plugin.thread} of process {plugin.process}, where nothing can end it.  Fix: end that process, and give "
+            "the plugin a real tier"
         )
-    if allowed():
-        err(f"WARNING: {VARIABLE}=1 is set: tier='local' would run code WITHOUT any sandbox.  Unset it if in doubt")
-    if not good:
+    for one in warned:
+        err(doctor_warnings.words(one))
+    say(f"holds here: {', '.join(name for name in probes if name not in lacking) or 'nothing'}")
+    if lacking:
+        say(f"does not hold here: {', '.join(lacking)}")
+    if tiers and lacking:
+        err(f"{', '.join(lacking)} does not hold here: nothing would run in it")
+    elif not good:
         err(f"the default tier {default!r} does not hold here: nothing would run")
     return exits.OK if good else exits.UNAVAILABLE
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import shutil
+import socket
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from fastness import conformance_calls
 from fastness.capabilities.fs import Fs, FsScope
 from fastness.capabilities.storage import Storage, StorageScope
-from fastness.capability import CallContext, Operation, Scope, Spec
+from fastness.capability import CallContext, Later, Operation, Scope, Spec
 from fastness.errors import AdapterError, Denied
 from fastness.runs import DenialCode
 from fastness.testing import Case, check_capability
@@ -287,5 +290,141 @@ def one(**changes: Any) -> tuple[Operation, ...]:
 )
 def test_faults_are_found(kind: Any, words: str) -> None:
     """Each fault, made on purpose, is told in these words."""
+    faults = run(kind)
+    assert any(words in fault for fault in faults), faults
+
+
+# faults that only a broker's attacks show
+
+
+class ActsWhenAsked(Good):
+    """Does it when the call is named for the record."""
+
+    def __init__(self) -> None:
+        super().__init__(operations=one(target=self.name_it))
+
+    def name_it(self, arguments: Any) -> str:
+        self.total += 2
+        return "total"
+
+
+class GoesOnAnyway(Good):
+    """Is told that it may not go where it was led, and goes."""
+
+    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        if context.before is not None and context.scope.amount and operation == "add":
+            with contextlib.suppress(Denied):
+                context.before("elsewhere")
+        return await super().call(operation, arguments, context)
+
+
+class ActsAndWaits(Good):
+    """Says that it would have to wait after it has begun."""
+
+    def at_once(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        self.total += 1
+        raise Later
+
+
+class NotesPayload(Good):
+    """Has what it was given written down beside what was not accepted."""
+
+    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        if context.note is not None:
+            context.note(arguments.text, "header")
+        return await super().call(operation, arguments, context)
+
+
+class Sensitive(Good):
+    """Has a way for odd texts."""
+
+    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        if operation == "add" and context.scope.amount:
+            odd = await self.odd(arguments.text)
+            if odd is not None:
+                return odd
+        return await super().call(operation, arguments, context)
+
+    async def odd(self, text: str) -> Any:
+        return None
+
+
+class FallsOver(Sensitive):
+    async def odd(self, text: str) -> Any:
+        return text.encode() and None
+
+
+class TellsPathWhenOdd(Sensitive):
+    async def odd(self, text: str) -> Any:
+        if "\0" in text:
+            raise AdapterError("cannot open /host/path/file")
+
+
+class Hangs(Sensitive):
+    async def odd(self, text: str) -> Any:
+        if len(text) > 60_000:
+            await asyncio.sleep(60)
+
+
+def read_whatever(name: str) -> str:
+    return Path("/tmp", name).read_text()
+
+
+def write_whatever(name: str) -> None:
+    if name.startswith("/") and "\0" not in name and Path(name).is_file():
+        Path(name).write_text("PAYLOAD")
+
+
+class ReadsAnything(Sensitive):
+    async def odd(self, text: str) -> Any:
+        with contextlib.suppress(OSError, ValueError):
+            return read_whatever(text)
+
+
+class WritesAnything(Sensitive):
+    async def odd(self, text: str) -> Any:
+        write_whatever(text)
+
+
+class LooksFirst(Good):
+    """Goes where it is asked to, and then looks whether it may."""
+
+    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        host, _, port = arguments.text.partition(":")
+        if host == "127.0.0.1" and port.isdecimal():
+            socket.create_connection((host, int(port)), 1).close()
+        return await super().call(operation, arguments, context)
+
+
+class LooksAtNothing(Good):
+    """Asks for a grant unless there is nothing to add."""
+
+    async def call(self, operation: str, arguments: Any, context: CallContext) -> Any:
+        if operation == "add" and not arguments.text:
+            return await self.work()
+        return await super().call(operation, arguments, context)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (ActsWhenAsked, "where nothing can be recorded it has changed something"),
+        (GoesOnAnyway, "before stopped it, and it went on"),
+        (ActsAndWaits, "at_once raised Later and had changed something"),
+        (NotesPayload, "a payload is in the trail"),
+        (FallsOver, "the capability failed (UnicodeEncodeError)"),
+        (TellsPathWhenOdd, "what a guest is told names something of the host"),
+        (Hangs, "it did not end in time"),
+        (ReadsAnything, "it gave a file of the host"),
+        (WritesAnything, "it changed a file of the host"),
+        (LooksFirst, "it went to an address under the least scope"),
+        (LooksAtNothing, "it works under the least scope"),
+        (LooksAtNothing, "it changed something under the least scope"),
+    ],
+    ids=itertools.count(),
+)
+def test_faults_that_show_under_attack_are_found(kind: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is well behaved when it is asked as an honest guest asks, and is found by what a broker is asked."""
+    monkeypatch.setattr(conformance_calls, "ODD_S", 0.3)
     faults = run(kind)
     assert any(words in fault for fault in faults), faults

@@ -52,4 +52,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST)),
     attack=attack,
     control=control,
+    slow=True,
 )

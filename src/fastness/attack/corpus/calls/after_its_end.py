@@ -41,4 +41,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("ok", "timeout"))),
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -47,4 +47,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.ENGINE, outcomes=("ok", "timeout"))),
     attack=attack,
     control=control,
+    slow=True,
 )

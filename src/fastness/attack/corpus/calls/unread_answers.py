@@ -37,4 +37,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("timeout",))),
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -38,4 +38,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(lives.TIERS, Expect(Layer.LIMIT, outcomes=("timeout",))),
     attack=attack,
     control=control,
+    slow=True,
 )

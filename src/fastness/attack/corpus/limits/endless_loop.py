@@ -40,4 +40,5 @@ ATTACK = Attack(
     },
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -31,4 +31,5 @@ ATTACK = Attack(
     tiers={"wasm": Expect(Layer.LIMIT, outcomes=("timeout",))},
     attack=attack,
     control=control,
+    slow=True,
 )

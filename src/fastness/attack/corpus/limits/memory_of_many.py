@@ -45,4 +45,5 @@ ATTACK = Attack(
     },
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -45,4 +45,5 @@ ATTACK = Attack(
     tiers={"container": Expect(Layer.CGROUP), "isolated": Expect(Layer.CGROUP)},
     attack=attack,
     control=control,
+    slow=True,
 )

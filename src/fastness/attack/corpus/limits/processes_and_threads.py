@@ -55,4 +55,5 @@ ATTACK = Attack(
     tiers={"container": Expect(Layer.CGROUP), "isolated": Expect(Layer.CGROUP)},
     attack=attack,
     control=control,
+    slow=True,
 )

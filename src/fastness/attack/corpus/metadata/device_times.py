@@ -39,4 +39,5 @@ ATTACK = Attack(
     tiers={"confined": refused("utimensat"), "container": Expect(Layer.NAMESPACE), "isolated": Expect(Layer.NAMESPACE)},
     attack=attack,
     control=control,
+    alone=True,
 )

@@ -48,4 +48,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("isolated", "wasm"), Expect(Layer.HOST, outcomes=("ok", "guest_error", "cancelled"))),
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -55,4 +55,5 @@ ATTACK = Attack(
     tiers=dict.fromkeys(("isolated",), Expect(Layer.HOST)),
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -78,4 +78,5 @@ ATTACK = Attack(
     ),
     attack=attack,
     control=control,
+    slow=True,
 )

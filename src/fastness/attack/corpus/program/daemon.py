@@ -43,4 +43,5 @@ ATTACK = Attack(
     },
     attack=attack,
     control=control,
+    slow=True,
 )

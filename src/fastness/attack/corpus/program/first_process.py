@@ -46,4 +46,5 @@ ATTACK = Attack(
     },
     attack=attack,
     control=control,
+    slow=True,
 )

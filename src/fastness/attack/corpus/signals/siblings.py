@@ -62,4 +62,5 @@ ATTACK = Attack(
     tiers={"confined": refused("kill"), "container": Expect(Layer.FILTER), "isolated": refused("kill")},
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -52,4 +52,5 @@ ATTACK = Attack(
     },
     attack=attack,
     control=control,
+    slow=True,
 )

@@ -40,4 +40,5 @@ ATTACK = Attack(
     tiers={"wasm": Expect(Layer.LIMIT, outcomes=("timeout",))},
     attack=attack,
     control=control,
+    slow=True,
 )
