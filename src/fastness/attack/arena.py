@@ -236,6 +236,17 @@ def remove_left(pid: int) -> None:
             _remove(path)
 
 
+def sweep() -> int:
+    """Remove what processes of this user left there that have ended; how many folders that were."""
+    count = 0
+    for path in Path(_place()).glob("fastness-attack-*-*"):
+        number = path.name.split("-")[2]
+        if number.isdecimal() and not os.path.exists(f"/proc/{number}") and path.lstat().st_uid == os.geteuid():
+            _remove(path)
+            count += 1
+    return count
+
+
 def _remove(folder: Path) -> None:
     """Remove a folder, with whatever programs have left in it: also folders that nobody may enter."""
     for path, folders, _ in os.walk(folder):

@@ -222,6 +222,7 @@ def _sweep() -> list[str]:
     """
     from fastness import runtime
     from fastness._wasi.cache import Cache
+    from fastness.attack import arena
     from fastness.runner import journal
 
     done = []
@@ -231,6 +232,9 @@ def _sweep() -> list[str]:
     for what, found in (("control groups", runtime.sweep_groups()), ("folders", runtime.sweep())):
         if found:
             done.append(f"{what} of {len(found)} process{'es' if len(found) > 1 else ''} that had ended")
+    left = arena.sweep()
+    if left:
+        done.append(f"{left} folder{'s' if left > 1 else ''} of attacks that were ended")
     done.extend(_sweep_containers())
     for folder, plan in journal.unfinished():
         try:

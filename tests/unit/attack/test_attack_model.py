@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fastness.attack import arena as arenas
 from fastness.attack import registry, report, runner
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Outcome, Skip, Verdict, refused
@@ -162,6 +165,21 @@ def test_an_arena_cleans_up() -> None:
         1 / 0  # noqa: B018  # the failure
     assert not folder.exists()
     assert victim.poll() is not None
+
+
+def test_what_killed_attacks_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of processes that have ended go; those of one that lives, and what is called otherwise, stay."""
+    monkeypatch.setattr(arenas, "_PLACE", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    secret = tmp_path / f"fastness-attack-{ended.pid}-abc" / "deep" / "secret.txt"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("x")
+    kept = [tmp_path / f"fastness-attack-{os.getpid()}-abc", tmp_path / "fastness-attack-many-abc", tmp_path / "other"]
+    for folder in kept:
+        folder.mkdir()
+    assert arenas.sweep() == 1
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
 
 
 # the registry
