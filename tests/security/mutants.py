@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 #: Seconds after which attacks on a copy are given up.
-PATIENCE_S = 180.0
+PATIENCE_S = 120.0
 #: Rounds of ending what a copy has left running.
 _ROUNDS = 50
 _PROFILES = "data/seccomp/"
