@@ -70,7 +70,7 @@ class Row:
     A mutation: ``removes`` is the protection, in words; ``changes`` take it out; ``signs`` are what shows it in ``tier``.
 
     Several changes are walls behind one another of which each alone would hold.  ``root`` is for what only root's guests
-    have.  ``quick`` rows are tried with the ordinary tests, all others by ``.ci/long``.
+    have.
     """
 
     id: str
@@ -79,7 +79,6 @@ class Row:
     changes: tuple[Change, ...]
     signs: tuple[Sign, ...]
     root: bool = False
-    quick: bool = False
 
     def __post_init__(self) -> None:
         if not self.changes or not self.signs:

@@ -83,8 +83,8 @@ NET = (
                 "            addresses = await (self._judged(url, guard) if first else self._addresses(url.host))\n"),),
         (Sign("broker.net_redirected_inside"),)),
     Row("net.counted", "each hop counts as a request", "wasm",
-        (Change(_NET, "        spent = context.spent.get(\"net_requests\", 0)\n",
-                "        if code is DenialCode.REDIRECT:\n            return\n        spent = context.spent.get(\"net_requests\", 0)\n"),),
+        (Change(_NET, '        spent = context.spent.get("net_requests", 0)\n',
+                '        if code is DenialCode.REDIRECT:\n            return\n        spent = context.spent.get("net_requests", 0)\n'),),
         (Sign("broker.net_redirects_counted"),)),
     Row("net.requests", "a run makes so many requests", "wasm",
         (Change(_NET, "        if spent >= context.limits.net_requests:", "        if False:"),),
@@ -207,12 +207,12 @@ CALLS = (
          Change("broker/functions.py", 'raise AdapterError(f"{operation} failed ({type(error).__name__})") from error', "raise AdapterError(str(error)) from error")),
         (Sign("broker.host_errors"),)),
     Row("audit.before", "what cannot be recorded does not happen", "wasm",
-        (Change(_CALLS, '''        except BackendError:
+        (Change(_CALLS, """        except BackendError:
             # What cannot be recorded does not happen.
             self._counts.over(capability, "failed")
             self._answers.put(Answer(id, code="failed", message="the call could not be recorded, so nothing was done"))
             return None
-''', "        except BackendError:\n            number = 0\n"),),
+""", "        except BackendError:\n            number = 0\n"),),
         (Sign("broker.record_locked"),)),
     Row("audit.edited", "a record is sealed with all that it says", "wasm",
         (Change("audit/verify.py", "        fits = typed and self._sealer.fits(row)", "        fits = True"),),
@@ -221,9 +221,8 @@ CALLS = (
         (Change("audit/verify.py", "        if head.seq > self._last.seq:", "        if False:"),),
         (Sign("broker.record_cut"),)),
     Row("audit.trigger", "a trigger that is not ours is found", "wasm",
-        (Change("audit/log.py", "            if strange:\n", "            if False:\n"),
-         Change("audit/verify.py", "for name in schema.foreign(connection)]", "for name in ()]")),
-        (Sign("broker.record_trigger"),)),
+        (Change("audit/log.py", "            if strange:\n", "            if False:\n"),),
+        (Sign("broker.record_trigger_alone"),)),
     Row("process.count", "a run starts so many programs", "isolated",
         (Change("capabilities/process.py", '        if context.spent.get("process", 0) >= scope.runs:', "        if False:"),),
         (Sign("broker.process_many"),)),

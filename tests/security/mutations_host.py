@@ -27,9 +27,9 @@ WIRE = (
          Change(_TALK, '        raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")', "        return False")),
         (Sign("channel.wrong_order", "unexpected", "not protocol"),)),
     Row("wire.answers", "an answer is to the run that goes on", "confined",
-        (Change(_SESSION, '''        if id != self.invoke_id:
-            raise self._break(f"an answer to invoke''', '''        if False:
-            raise self._break(f"an answer to invoke'''),),
+        (Change(_SESSION, """        if id != self.invoke_id:
+            raise self._break(f"an answer to invoke""", """        if False:
+            raise self._break(f"an answer to invoke"""),),
         (Sign("channel.two_results"),)),
     Row("wire.numbers", "numbers of calls rise", "confined",
         (Change(_SESSION, "            if message.id <= self._call_id:", "            if False:"),),
@@ -76,10 +76,10 @@ OUTPUT = (
         (Change("cli/visible.py", "    shown = text.translate(_TABLE)\n", "    shown = text\n"),),
         (Sign("output.terminal_escapes"),)),
     Row("screen.reasons", "what a manifest says is shown with what cannot be seen", "isolated",
-        (Change("unseen.py", "    return \"\".join(escaped(letter) if is_unseen(letter) else letter for letter in text)", "    return text"),),
+        (Change("unseen.py", '    return "".join(escaped(letter) if is_unseen(letter) else letter for letter in text)', "    return text"),),
         (Sign("plugins.reason_of_control_characters"),)),
     Row("screen.alike", "names that look the same are told apart", "isolated",
-        (Change("unseen.py", "    return \"\".join(escaped(letter) if is_unseen(letter) else letter for letter in text)", "    return text"),
+        (Change("unseen.py", '    return "".join(escaped(letter) if is_unseen(letter) else letter for letter in text)', "    return text"),
          Change("cli/visible.py", "    shown = text.translate(_TABLE)\n", "    return text\n    shown = text\n")),
         (Sign("plugins.unseen_names"),)),
 )  # fmt: skip
@@ -151,7 +151,7 @@ ENGINE = (
         (Change("_wasi/preview1_misc.py", '        self.denials.add(operation, f"fd {number}", "wasi_refused")\n', ""),),
         (Sign("wasi.sockets", "unexpected", "no wasi row"),)),
     Row("wasi.links", "links are refused and recorded", "wasm",
-        (Change("_wasi/preview1_paths.py", "        self.denials.add(operation, join(fd.path, target) if fd is not None else target, \"wasi_refused\")\n", ""),),
+        (Change("_wasi/preview1_paths.py", '        self.denials.add(operation, join(fd.path, target) if fd is not None else target, "wasi_refused")\n', ""),),
         (Sign("wasi.symlink", "unexpected", "no wasi row"),)),
 )  # fmt: skip
 
