@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: Seconds after which attacks on a copy are given up.
-PATIENCE_S = 120.0
+#: Seconds after which attacks on a copy are given up, and as many more for each attack: another machine may be busy.
+PATIENCE_S, _EACH_S = 60.0, 15.0
 #: Rounds of ending what a copy has left running.
 _ROUNDS = 50
 _PROFILES = "data/seccomp/"
@@ -156,7 +156,7 @@ class Copies:
         What ``fastness attack`` of this copy says of these attacks.  Raises Broken where it says nothing of one.
         """
         command = ["attack", "--json", "--tier", tier, *(word for one in attacks for word in ("--only", one))]
-        said = self.run(copy, ["-m", "fastness.cli", *command])
+        said = self.run(copy, ["-m", "fastness.cli", *command], PATIENCE_S + _EACH_S * len(attacks))
         try:
             found = json.loads(said)["attacks"]
         except (ValueError, KeyError):
@@ -166,21 +166,21 @@ class Copies:
             raise Broken(f"nothing was said of {', '.join(sorted(missing))}")
         return verdicts
 
-    def run(self, copy: Path, arguments: list[str]) -> str:
-        """What Python prints that is started with this copy.  Whatever it leaves running is ended."""
+    def run(self, copy: Path, arguments: list[str], seconds: float = PATIENCE_S) -> str:
+        """What Python prints that is started with this copy, for so long.  Whatever it leaves running is ended."""
         scratch = self._place / f"scratch-{copy.name}"
         scratch.mkdir()
         scratch.chmod(0o1777)
         try:
             done = subprocess.run(
-                [sys.executable, __file__, *arguments],
+                [sys.executable, __file__, f"{seconds:g}", *arguments],
                 env={**_environment(copy, self._home), "TMPDIR": str(scratch)},
                 cwd=self._place,
                 check=False,
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=PATIENCE_S + 30,
+                timeout=seconds + 30,
             )
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -206,7 +206,7 @@ def _apply(package: Path, change: Change) -> None:
     path.write_text(text.replace(change.old, change.new), "utf-8")
 
 
-def _watch(arguments: list[str]) -> int:
+def _watch(seconds: float, arguments: list[str]) -> int:
     """
     Run Python and end whatever it leaves, here in a process between it and the test.
 
@@ -218,10 +218,10 @@ def _watch(arguments: list[str]) -> int:
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
     started = subprocess.Popen([sys.executable, *arguments])
     try:
-        status = started.wait(PATIENCE_S)
+        status = started.wait(seconds)
     except subprocess.TimeoutExpired:
         status = 124
-        sys.stderr.write(f"it had not ended after {PATIENCE_S:g} seconds\n")
+        sys.stderr.write(f"it had not ended after {seconds:g} seconds\n")
     for _ in range(_ROUNDS):
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         if not children:
@@ -237,4 +237,4 @@ def _watch(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_watch(sys.argv[1:]))
+    sys.exit(_watch(float(sys.argv[1]), sys.argv[2:]))

@@ -48,6 +48,8 @@ BEGINNINGS = {
     "worker": ("_native/keeper.py", "limits.exit"),
     "isolated": ("_native/launcher.py", "limits.exit"),
 }
+#: A machine that is busy with other things may end a run before it has shown anything.
+_TRIES = 2
 _FIRST = "from __future__ import annotations\n"
 
 
@@ -74,7 +76,10 @@ class Unmutated:
         """The verdicts on this tier."""
         if tier not in self._said:
             wanted = (sign.attack for row in self._rows if row.tier == tier for sign in row.signs)
-            self._said[tier] = self._copies.attack(self._copies.plain(), tier, tuple(dict.fromkeys(wanted)))
+            said = self._copies.attack(self._copies.plain(), tier, tuple(dict.fromkeys(wanted)))
+            # A busy machine may have stopped one, or its control.
+            again = tuple(name for name, one in said.items() if one.verdict in ("unexpected", "void"))
+            self._said[tier] = said | (self._copies.attack(self._copies.plain(), tier, again) if again else {})
         return self._said[tier]
 
 
@@ -103,7 +108,10 @@ def test_it_is_caught(row: Row, copies: Copies, unmutated: Unmutated) -> None:
             pytest.skip(f"{sign.attack}: {before[sign.attack].detail}")
         assert before[sign.attack].verdict == "held", f"without a mutation: {sign.attack}: {before[sign.attack]}"
     with copies.mutated(row.id, row.changes) as copy:
-        said = copies.attack(copy, row.tier, tuple(sign.attack for sign in row.signs))
+        for _ in range(_TRIES):
+            said = copies.attack(copy, row.tier, tuple(sign.attack for sign in row.signs))
+            if all(sign.shows(said[sign.attack]) for sign in row.signs):
+                break
     for sign in row.signs:
         assert sign.shows(said[sign.attack]), f"{row.removes}: {sign.attack} says {said[sign.attack]}"
 
