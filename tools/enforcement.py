@@ -41,6 +41,7 @@ _KNOWN = {
     "memory": "notes for an owner, found by their words",
     "net": "requests of HTTP",
     "process": "programs, each in a fresh box",
+    "signals": "what plugins of an owner tell each other, by topics",
     "storage": "keys and values of plugin and owner",
 }
 

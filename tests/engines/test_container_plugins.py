@@ -160,3 +160,47 @@ def test_a_plugin_that_lives_in_a_container(named: str, tmp_path: Path) -> None:
     finally:
         host.stop()
         plugin.close()
+
+
+_TELLER = """
+id = "acme.{id}"
+version = "1.0.0"
+api = 1
+runtime = "python"
+entry = "main.py"
+methods = ["tell", "hear"]
+
+[[capabilities]]
+kind = "signals"
+publish = ["news.*"]
+subscribe = ["news.*"]
+handlers = [{{topic = "news.*", method = "hear"}}]
+reason = "To tell."
+"""
+_TELL = """
+import os
+
+def tell(ctx):
+    return [ctx.signals.publish("news.a", {"text": "tea", "owner": "bob"}), ctx.signals.take()["signals"]]
+
+def hear(ctx, signal):
+    return [signal["topic"], signal["sender"], signal["data"], os.getuid()]
+"""
+
+
+def test_signals_between_containers(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One container sends what leads to a call in another."""
+    monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
+    with fastness.PluginHost(tier="container") as host:
+        for id in ("one", "two"):
+            folder = tmp_path / id
+            folder.mkdir()
+            (folder / "plugin.toml").write_text(_TELLER.format(id=id))
+            (folder / "main.py").write_text(_TELL)
+            host.install(folder)
+            host.grant(f"acme.{id}", owner="ann", all=True)
+        assert host.invoke("acme.one", "tell", owner="ann").value == [{"queued": 2, "dropped": 0}, []]
+        (made,) = host.deliver()
+        assert made.result is not None
+        assert (made.plugin, made.result.tier) == ("acme.two", "container")
+        assert made.result.value == ["news.a", "acme.one", {"text": "tea"}, 65532]

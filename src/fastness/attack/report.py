@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from fastness.attack import rows
 from fastness.attack.model import Outcome, Verdict
-from fastness.tier import LIMITS_OF, Tier
 
 #: Version of the object that ``fastness attack --json`` prints.
 SCHEMA = 1
@@ -18,7 +18,7 @@ SCHEMA = 1
 def summary(outcomes: Sequence[Outcome]) -> str:
     """One line that counts, worst first."""
     counts = Counter(outcome.verdict for outcome in outcomes)
-    order = (Verdict.ESCAPED, Verdict.VOID, Verdict.UNEXPECTED, Verdict.HELD, Verdict.SKIPPED)
+    order = (Verdict.ESCAPED, Verdict.VOID, Verdict.UNEXPECTED, Verdict.HELD, Verdict.ALLOWED, Verdict.SKIPPED)
     parts = [f"{counts[verdict]} {verdict.value}" for verdict in order if counts[verdict] or verdict is Verdict.ESCAPED]
     ran = len(outcomes) - counts[Verdict.SKIPPED]
     return f"{ran} attacks ran, each with its control: {', '.join(parts)}"
@@ -36,7 +36,7 @@ def to_dict(outcomes: Sequence[Outcome]) -> dict[str, Any]:
                 "family": outcome.attack.family,
                 "tier": outcome.tier,
                 "guarantee": outcome.attack.claim.guarantee.value,
-                "claim": outcome.attack.claim.says,
+                "claim": outcome.says,
                 "verdict": outcome.verdict.value,
                 "stopped_by": outcome.stopped_by,
                 "detail": outcome.detail,
@@ -56,6 +56,8 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "",
         "Made by `fastness attack --write-doc`; do not edit.",
         "Each line was attacked: inside the tier the attack had no effect, and where nothing stops it, it had.",
+        'Lines below "not stopped" were attacked too: there it had one, as is said of that tier.',
+        "[Boundaries](boundaries.md) says what of this is a vulnerability.",
         "Run `fastness attack` to see the same on your own machine.",
         "",
         "What stops an attack:",
@@ -74,16 +76,5 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "",
     ]
     for tier in dict.fromkeys(outcome.tier for outcome in outcomes):
-        lines += [f"## {tier}", "", "| guarantee | what is claimed | attack | stopped by |", "|---|---|---|---|"]
-        rows = [outcome for outcome in outcomes if outcome.tier == tier]
-        order = Tier(tier).guarantees
-        rows.sort(key=lambda o: (o.attack.claim.guarantee.value, o.attack.id))
-        for outcome in rows:
-            by = outcome.stopped_by if outcome.verdict is Verdict.HELD else f"**{outcome.verdict.value}**"
-            claim = outcome.attack.claim
-            lines.append(f"| {claim.guarantee.value} | {claim.says} | `{outcome.attack.id}` | {by} |")
-        untested = sorted({g.value for g in order} - {outcome.attack.claim.guarantee.value for outcome in rows})
-        if untested:
-            lines += ["", f"Proven by `fastness doctor` only: {', '.join(untested)}."]
-        lines += ["", f"Not stopped: {LIMITS_OF[Tier(tier)]}.", ""]
+        lines += rows.section(tier, [rows.row(outcome) for outcome in outcomes if outcome.tier == tier])
     return "\n".join(lines)

@@ -70,6 +70,9 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox) -> Outcome:
         detail = f"the control could not be tried: {_words(error)}"
         return Outcome(attack, tier, Verdict.VOID, detail=detail, seen=inside.seen)
     seen, shown = inside.seen, control.seen
+    if expect.layer is Layer.NOTHING:
+        verdict, wrong = _allowed(inside, control)
+        return Outcome(attack, tier, verdict, "nothing" if inside.happened else "", wrong, seen, shown)
     if inside.happened:
         return Outcome(attack, tier, Verdict.ESCAPED, detail=inside.seen, seen=seen, control=shown)
     if not control.happened:
@@ -79,6 +82,15 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox) -> Outcome:
     wrong, by = explain(inside, expect)
     verdict = Verdict.UNEXPECTED if wrong else Verdict.HELD
     return Outcome(attack, tier, verdict, by, wrong, seen, shown)
+
+
+def _allowed(inside: Effect, control: Effect) -> tuple[Verdict, str]:
+    """What is to be said of an attack that a tier is said not to stop, and what is wrong with what is said."""
+    if inside.happened:
+        return Verdict.ALLOWED, ""
+    if not control.happened:
+        return Verdict.VOID, f"the control failed: {control.seen}"
+    return Verdict.UNEXPECTED, f"it is said not to be stopped, and had no effect: {inside.seen}"
 
 
 def _attempt(attempt: Callable[[Arena], Effect], tier: str, box: Sandbox) -> Effect:

@@ -24,6 +24,7 @@ from fastness.audit.verify import verify
 from fastness.backends import registry
 from fastness.backends.base import Staged
 from fastness.bench.native import missing, sampler, taken_in_turn
+from fastness.bench.pace import pace
 from fastness.bench.remembered import SEARCHED, remembered
 from fastness.bench.rows import Row, median, percentile
 from fastness.broker.calls import RunCalls
@@ -185,11 +186,11 @@ def _calls(tier: str, folder: Path, quick: bool) -> Iterator[Row]:
         count = 500 if quick else 2000
         name = f"storage read from inside {tier}"
         found = [one for _ in range(2 if quick else 5) for one in run(_READ, count + _WARM)]
-        yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99))
+        yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99), pace=pace())
         for kind, words in (("near", "not synced"), ("far", "its record synced first")):
             name = f"call from inside {tier}, {words}"
             found = run(_CALL.replace("{name}", kind), count // 2 + _WARM)
-            yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99))
+            yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99), pace=pace())
     finally:
         drive(backend.aclose())
         storage._database.close()

@@ -26,6 +26,7 @@ BUILT_IN: dict[str, str] = {
     "memory": "fastness.capabilities.memory",
     "net": "fastness.capabilities.net",
     "process": "fastness.capabilities.process",
+    "signals": "fastness.capabilities.signals",
     "storage": "fastness.capabilities.storage",
 }
 #: Names that a request has beside the fields of its scope.

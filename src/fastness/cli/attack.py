@@ -21,6 +21,7 @@ from fastness.tier import Tier
 
 _STYLE = {
     Verdict.HELD: "green",
+    Verdict.ALLOWED: "cyan",
     Verdict.SKIPPED: "dim",
     Verdict.ESCAPED: "bold red",
     Verdict.VOID: "bold yellow",
@@ -80,13 +81,13 @@ def _show(outcomes: list[Outcome], *, verbose: bool) -> None:
             if outcome.tier != tier:
                 continue
             verdict = Text(outcome.verdict.value, style=_STYLE[outcome.verdict])
-            shown.add_row(outcome.attack.id, outcome.attack.claim.says, verdict, outcome.stopped_by)
+            shown.add_row(outcome.attack.id, outcome.says, verdict, outcome.stopped_by)
             if verbose:
                 seen = Text(f"inside: {outcome.seen}\ncontrol: {outcome.control}", style="dim")
                 shown.add_row("", seen, f"{outcome.seconds:.1f} s", "")
         console.print(shown)
     for outcome in outcomes:
-        if outcome.verdict is not Verdict.HELD:
+        if outcome.verdict not in (Verdict.HELD, Verdict.ALLOWED):
             console.print(f"{outcome.attack.id}: {outcome.verdict.value}: {outcome.detail}")
     console.print(report.summary(outcomes))
 

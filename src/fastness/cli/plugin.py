@@ -251,6 +251,65 @@ def plugin_memory_erase(**options: Any) -> int:
     return body(**options)
 
 
+@plugin.group("signals", context_settings=_CONTEXT)
+def plugin_signals() -> None:
+    """Look at signals that wait for plugins, send one, hand them over, and erase them."""
+
+
+@plugin_signals.command("list", context_settings=_CONTEXT)
+@click.option("--owner", metavar="O", help="Only of this owner.")
+@_json
+def plugin_signals_list(owner: str | None, as_json: bool) -> int:
+    """Show how many signals wait for plugins and for programs, and how many were dropped."""
+    from fastness.cli.plugin_signals import show as body
+
+    return body(owner=owner, as_json=as_json)
+
+
+@plugin_signals.command("publish", context_settings=_CONTEXT)
+@click.argument("topic", metavar="TOPIC")
+@click.option("--data", metavar="JSON", help="What it carries.  [default: nothing]")
+@_owner
+@_json
+def plugin_signals_publish(**options: Any) -> int:
+    """
+    Send a signal to the plugins of an owner that receive its topic.
+
+    It waits for them until it is delivered, or they take it.
+    """
+    from fastness.cli.plugin_signals import publish as body
+
+    return body(**options)
+
+
+@plugin_signals.command("deliver", context_settings=_CONTEXT)
+@click.option("--owner", metavar="O", help="Only of this owner.")
+@click.option("--run", "serve", is_flag=True, help="Go on until interrupted, for all owners.")
+@_json
+def plugin_signals_deliver(**options: Any) -> int:
+    """
+    Call the methods of plugins that wait for signals, one after another, until nothing waits for a method.
+
+    Each call has the policy of its moment.  What a method fails of is shown and is no failure of this command.  With
+    --run an interrupt or SIGTERM ends it, when the methods that are called just then have ended.
+    """
+    from fastness.cli.plugin_signals import deliver as body
+
+    return body(**options)
+
+
+@plugin_signals.command("erase", context_settings=_CONTEXT)
+@_owner
+@click.option("--plugin", metavar="P", help="Only what waits for this plugin.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json
+def plugin_signals_erase(**options: Any) -> int:
+    """Forget every signal that waits for an owner.  At a terminal it asks first; elsewhere it needs --yes."""
+    from fastness.cli.plugin_signals import erase as body
+
+    return body(**options)
+
+
 @plugin.command("try", context_settings=_CONTEXT)
 @click.argument("path", metavar="FILE|DIR")
 @click.option("--allow-lookup", "lookups", multiple=True, metavar="P", help="Names that it may look up.")

@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fastness._wasi import home
@@ -27,7 +27,11 @@ __all__ = ["Adapters", "owner_word"]
 
 _CLOSE_S = 10.0
 #: Where built-in adapters keep things for plugins.
-_KEEPING = {"memory": "memory", "storage": "storage.db"}
+_KEEPING = {"memory": "memory", "signals": "signals.db", "storage": "storage.db"}
+
+
+def _nobody(_owner: str) -> tuple[tuple[str, Any], ...]:
+    return ()
 
 
 def owner_word(owner: str) -> str:
@@ -39,7 +43,8 @@ class Adapters(Mapping[str, Adapter]):
     """
     Adapters by kind.  ``specs`` are all capabilities of this host; a kind without an adapter is not in here.
 
-    ``given`` replace built-in ones; those are their caller's, and are not closed here.
+    ``given`` replace built-in ones; those are their caller's, and are not closed here.  ``receivers`` gives the plugins
+    of an owner that may receive signals now, with their scopes.
     """
 
     def __init__(
@@ -48,8 +53,11 @@ class Adapters(Mapping[str, Adapter]):
         ledger: Ledger,
         given: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        receivers: Callable[[str], Iterable[tuple[str, Any]]] = _nobody,
     ) -> None:
         self._config = config
+        self._receivers = receivers
         self._ledger = ledger
         #: Kinds that nobody here does the work of, as this machine's operator has not said how.
         self._absent = frozenset(() if config.llm is not None or "llm" in (given or {}) else ("llm",))
@@ -78,6 +86,7 @@ class Adapters(Mapping[str, Adapter]):
                 "memory": self._memory,
                 "net": self._net,
                 "process": self._process,
+                "signals": self._signals,
                 "storage": self._storage,
             }[kind]
             with self._lock:
@@ -122,6 +131,25 @@ class Adapters(Mapping[str, Adapter]):
                 raise ConfigurationError("adapters['memory']", type(found).__name__, f"one with a method {name}")
         return found
 
+    def signals(self) -> Any:
+        """
+        The adapter of ``signals``, which knows how to send and hand over those of an owner.
+
+        Raises ConfigurationError where it is the caller's own and does not.
+        """
+        found = self["signals"]
+        for name in ("publish", "received", "claim"):
+            if not callable(getattr(found, name, None)):
+                raise ConfigurationError("adapters['signals']", type(found).__name__, f"one with a method {name}")
+        return found
+
+    def unsent(self, plugin: str, owner: str | None) -> None:
+        """Drop what waits for a plugin that an owner, or everybody, has revoked.  Raises AdapterError."""
+        if "signals" in self._given or os.path.lexists(home.place("data", "signals.db")):
+            revoked = getattr(self["signals"], "revoked", None)
+            if revoked is not None:
+                revoked(plugin, owner)
+
     # built-in ones
 
     def _fs(self) -> Adapter:
@@ -154,6 +182,11 @@ class Adapters(Mapping[str, Adapter]):
         from fastness.capabilities.process import Process
 
         return Process(self._boxes.run)
+
+    def _signals(self) -> Adapter:
+        from fastness.capabilities.signals import Signals
+
+        return Signals(os.path.join(home.folder("data"), "signals.db"), self._receivers)
 
     def _storage(self) -> Adapter:
         from fastness.capabilities.storage import Storage

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import msgspec
 
+from fastness import owed
 from fastness.backends import registry
 from fastness.backends.base import Backend
 from fastness.capability import Adapter, Scope, Spec
@@ -31,6 +32,7 @@ from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
 from fastness.plugins.reckoning import Reckoning
 from fastness.plugins.shown import InFlight, Revocation, Shown
+from fastness.plugins.signalling import Signalling
 from fastness.plugins.standing import Standing
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
@@ -48,7 +50,7 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost(Reckoning):
+class AsyncPluginHost(Reckoning, Signalling):
     """
     Installs, grants and runs plugins.
 
@@ -233,11 +235,17 @@ class AsyncPluginHost(Reckoning):
         not those that were installed; QuotaExceeded where a quota of the operator's leaves it no processor time.  Then
         nothing ran.  What the plugin did is in the result.
         """
-        begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
+        return await self._invoke(os.urandom(8).hex(), plugin, method, args, owner, timeout, on_event)
+
+    async def _invoke(
+        self, run: str, plugin: str, method: str, args: Mapping[str, Any] | None, owner: str, *how: Any
+    ) -> RunResult:
+        """The same, as the run of this id."""
+        begin = partial(self._begin, run, plugin, method, args, owner, *how)
 
         def end(one: Invocation, how: str) -> None:
-            self._core.end(one.run, one.cpu_s)
-            self._core.events.ended(plugin, owner, method, one.run, how)
+            record = partial(self._core.events.ended, plugin, owner, method, one.run, how)
+            self._core.end(one.run, one.cpu_s, then=record, later=how == OutcomeKind.OK.value)
 
         # However often its caller gives up: what was begun is ended and recorded, and what its guest did is judged.
         return await self._waiting.unbroken(lambda: self._invoked(begin, end))
@@ -270,14 +278,17 @@ class AsyncPluginHost(Reckoning):
 
     def _begin(
         self,
+        run: str,
         plugin: str,
         method: str,
         args: Mapping[str, Any] | None,
         owner: str,
-        timeout: float | None,
-        on_event: OnEvent | None,
+        timeout: float | None = None,
+        on_event: OnEvent | None = None,
     ) -> Invocation:
         core = self._core
+        # What quotas hold for what is over is given back before more is taken.
+        owed.settle()
         standing, policy = core.may(plugin, owner, str(method))
         known, manifest = standing.known, standing.manifest
         request = running.request_of(
@@ -293,7 +304,6 @@ class AsyncPluginHost(Reckoning):
         )
         meter, limits = core.metered(policy, request.limits, method)
         request = msgspec.structs.replace(request, limits=limits)
-        run = os.urandom(8).hex()
         try:
             core.events.invoked(known.id, owner, method, run)
             return Invocation(run, request, policy, core.begin(standing, policy, run, meter))

@@ -9,7 +9,7 @@ import pytest
 
 from fastness import sync
 from fastness.attack import registry
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, allowed
 from fastness.cli.main import main
 from fastness.runs import Outcome as RunOutcome
 from fastness.runs import OutcomeKind, RunResult
@@ -31,6 +31,7 @@ HELD = Attack("a.held", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _no, _yes)
 SLOW = Attack("a.slow", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _no, _yes, slow=True)
 ESCAPED = Attack("a.escaped", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _yes, _yes)
 VOID = Attack("a.void", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _no, _no)
+ALLOWED = Attack("a.allowed", CLAIM, {"wasm": allowed("It happens here.")}, _yes, _yes)
 UNEXPECTED = Attack("a.unexpected", CLAIM, {"wasm": Expect(Layer.WASI, "absent")}, _no, _yes)
 
 
@@ -69,6 +70,19 @@ def test_nothing_to_run_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _attack(monkeypatch) == 1
 
 
+def test_what_is_said_to_be_allowed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is good where it happens, counted apart, and shown in the words of the tier; where it does not it is bad."""
+    assert _attack(monkeypatch, HELD, ALLOWED, options=("-v",)) == 0
+    out = capsys.readouterr().out
+    assert "2 attacks ran, each with its control: 0 escaped, 1 held, 1 allowed" in out
+    assert "It happens here." in out
+    never = Attack("a.never", CLAIM, {"wasm": allowed("It happens here.")}, _no, _yes)
+    assert _attack(monkeypatch, never) == 1
+    err = capsys.readouterr().err
+    assert "a.never: unexpected: " in err
+    assert "it is said not to be stopped" in err
+
+
 def test_quick_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """--quick does not count slow attacks as run."""
     assert _attack(monkeypatch, HELD, SLOW, options=("--quick",)) == 0
@@ -96,7 +110,7 @@ def test_verbose_shows_both_sides(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "control: it happened" in out
 
 
-def test_the_page_of_boundaries_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_the_page_of_results_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """--write-doc writes one row for each attack."""
     page = tmp_path / "attacks.md"
     assert _attack(monkeypatch, HELD, options=("--write-doc", str(page))) == 0
