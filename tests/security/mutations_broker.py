@@ -116,7 +116,7 @@ NET = (
         (Change(_NET, "anyio.fail_after(max(0.0, min(self._call_s, context.deadline - time.monotonic())))", "anyio.fail_after(None)"),),
         (Sign("broker.net_slow_drip"),)),
     Row("net.query", "no record has the query of a URL", "wasm",
-        (Change(_NET, '    return f"{request.method} {url.origin}{url.path}"\n\n\nSPEC', '    return f"{request.method} {url}"\n\n\nSPEC'),),
+        (Change(_NET, '    return f"{request.method} {url.origin}{url.path}"\n', '    return f"{request.method} {url}"\n'),),
         (Sign("broker.net_query_recorded"),)),
 )  # fmt: skip
 
