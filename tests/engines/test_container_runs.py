@@ -5,6 +5,7 @@ The tier as its callers meet it, on both engines.
 from __future__ import annotations
 
 import asyncio
+import resource
 import shutil
 import threading
 from pathlib import Path
@@ -297,6 +298,40 @@ except OSError as error:
         result = box.run("for i in range(300): open(f'f{i}', 'w')", limits={"files": 100})
         assert result.outcome.kind is OutcomeKind.DISK
         assert len(result.files) <= 100
+
+    def test_more_folders_than_descriptors(self, box: Sandbox, tmp_path: Path) -> None:
+        """A project as package managers leave it, through a command that does nothing: all in, all out, no change."""
+        for number in range(300):
+            (tmp_path / f"d{number}").mkdir()
+            (tmp_path / f"d{number}" / "file").write_text("kept")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        try:
+            code = "import os; print(len(os.listdir('.'))); open('d0/new', 'w').close()"
+            result = box.run(command=["python3", "-c", code], work=tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert (result.stdout, result.usage.denials_dropped) == ("300\n", 0)
+        assert (result.changes.added, result.changes.deleted) == (("d0/new",), ())
+
+    def test_files_that_are_all_holes(self, box: Sandbox) -> None:
+        """What is sent is bounded by the quota, and not by how long files say that they are."""
+        code = "for n in range(100): open(f'hole{n}', 'wb').truncate(1 << 20)\nopen('kept', 'w').write('x')"
+        result = box.run(code, limits={"file_bytes": (2 << 20) + 4096})
+        assert result.outcome.kind is OutcomeKind.DISK
+        assert result.files["kept"].read() == b"x"
+
+    def test_a_work_folder_that_its_user_closed(self, box: Sandbox) -> None:
+        code = """
+import os
+open("kept", "w").write("x")
+try:
+    os.chmod("/work", 0)
+except OSError:
+    pass
+"""
+        result = box.run(code)
+        assert (result.outcome.kind, result.files["kept"].read()) == (OutcomeKind.OK, b"x")
 
     def test_inputs_that_do_not_fit_are_refused(self, box: Sandbox) -> None:
         with pytest.raises(StagingError):

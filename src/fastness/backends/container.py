@@ -45,6 +45,8 @@ _DEFAULT_GUESTS = 16
 _START_S = 30.0
 _DRAIN_S = 2.0
 _COLLECT_S = 10.0
+#: Bytes of files that come in a second at least.
+_COLLECT_RATE = 16 * MIB
 #: Seconds that the container's own deadline comes after ours.
 _SECOND_S = 0.5
 #: The environment of a program, over the image's own.
@@ -269,18 +271,19 @@ class ContainerBackend(Backend):
         assert isinstance(box, ContainerBox)
         if talk.request.bind is not None:
             # What it left is where it is to be.
-            box.pump.say("finish")
+            box.pump.say("finish", max_bytes=0, max_files=0)
             await talk.drain(_DRAIN_S)
             return Collected()
         folder = await self._waiting.call(partial(scratch.make, "out"))
         box.pump.collect(folder, limits.file_bytes, limits.files)
-        box.pump.say("finish" if over else "rest")
+        bounds = {"max_bytes": limits.file_bytes, "max_files": limits.files}
         if not over:
-            box.pump.say("files")
+            box.pump.say("rest")
+        box.pump.say("finish" if over else "files", **bounds)
         # Also where a container does not answer, nobody waits for it for ever.
         if over:
             await talk.drain(_DRAIN_S)
-        await self._waiting.call(partial(box.pump.collected.wait, _COLLECT_S))
+        await self._waiting.call(partial(box.pump.collected.wait, _COLLECT_S + limits.file_bytes / _COLLECT_RATE))
         before: Any = staged.project if staged.project is not None else staged.files
         look = partial(container_report.collected, box, folder, before, limits)
         try:
