@@ -375,3 +375,24 @@ class TestPool:
         code = "import time; print('on', flush=True); time.sleep(60)"
         result = box.run(code, on_event=lambda name, data: box.cancel())
         assert result.outcome.kind is OutcomeKind.CANCELLED
+
+    def test_runs_given_up_while_their_container_is_made(self, named: str, engine: Engine) -> None:
+        """Whatever a cancelled caller had asked for is removed while the sandbox lives on."""
+        before = set(containers.ours(engine))
+
+        async def work() -> None:
+            async with fastness.AsyncSandbox(tier="container", pool=0) as box:
+                await box.run("1")
+                for number in range(6):
+                    task = asyncio.ensure_future(box.run("1"))
+                    await asyncio.sleep(0.02 + 0.03 * number)
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+                for _ in range(100):
+                    # One may have been made ahead for a sandbox of other tests.
+                    if len(left := set(containers.ours(engine)) - before) < 2:
+                        break
+                    await asyncio.sleep(0.1)
+                assert len(left) < 2
+
+        asyncio.run(work())

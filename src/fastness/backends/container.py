@@ -122,7 +122,9 @@ class ContainerBackend(Backend):
             kind = await self._waiting.call(partial(self.kind, request))
             box = self._stock.waiting_one(kind)
             if box is None:
-                box = await self._waiting.call(partial(self._birth, engine, kind))
+                # A birth that is under way cannot be broken off: who gives up meanwhile has it buried.
+                birth = partial(self._waiting.call, partial(self._birth, engine, kind))
+                box = await self._waiting.unbroken(birth, self._unborn)
                 try:
                     await self.become_ready(box, kind)
                 except BaseException:
@@ -132,6 +134,10 @@ class ContainerBackend(Backend):
         except BaseException:
             self._slots.release()
             raise
+
+    async def _unborn(self, made: ContainerBox | list[ContainerBox]) -> None:
+        for box in made if isinstance(made, list) else (made,):
+            self._stock.bury(box)
 
     def _birth(self, engine: Engine, kind: Kind) -> ContainerBox:
         try:
@@ -320,7 +326,8 @@ class ContainerBackend(Backend):
         kind = await self._waiting.call(partial(self.kind, request))
         missing = min(count, self._limit) - self._stock.waiting_count(kind)
         # They start side by side.
-        boxes = await self._waiting.call(partial(self._stock.make_many, partial(self._birth, engine, kind), missing))
+        birth = partial(self._stock.make_many, partial(self._birth, engine, kind), missing)
+        boxes = await self._waiting.unbroken(partial(self._waiting.call, birth), self._unborn)
         try:
             while boxes:
                 await self.become_ready(boxes[-1], kind)

@@ -69,10 +69,20 @@ class Stock:
             raise BackendError("running", "the sandbox is closed", "make a new one")
         box = container_box.birth(engine, image, kind, self._waiting)
         box.kind = kind
+        if not self._enter(box, engine):
+            # Nobody comes for it any more.
+            self._end(box, engine)
+            raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
+        return box
+
+    def _enter(self, box: ContainerBox, engine: Engine) -> bool:
+        """Count one among those that are alive; False where that is over."""
         with self._lock:
+            if self._closed:
+                return False
             self._live[box.container] = engine
             self._boxes.add(box)
-        return box
+            return True
 
     def make_many(self, birth: Callable[[], ContainerBox], count: int) -> list[ContainerBox]:
         """Several at once; where one fails the others are buried.  Raises what ``birth`` raises."""
