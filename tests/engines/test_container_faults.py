@@ -170,6 +170,37 @@ with fastness.Sandbox(tier="container", pool=1) as box:
         assert errors == []
         assert not made & set(containers.ours(engine))
 
+    def test_a_label_alone_has_nothing_removed(self, engine: Engine) -> None:
+        """Containers have the labels of their image: somebody else's may have ours."""
+        client = engine.client()
+        found = image.find(client, image.DEFAULT, Deadline(10))
+        ask = spec.Ask(memory=128 << 20, work=1 << 20, files=10, pids=8, fds=64)
+        dead = ".".join([containers.owner().rsplit(".", 2)[0], "4194000", "1"])
+        body = spec.body(engine, found, ask, {spec.OWNER_LABEL: dead})
+        theirs = {**body, "Cmd": ["python3", "-c", "1"], "Entrypoint": []}
+        names = [
+            client.call("POST", "/containers/create", Deadline(30), body=one).json()["Id"] for one in (theirs, body)
+        ]
+        try:
+            gone = containers.sweep(engine)
+            assert (names[0] in gone, names[1] in gone) == (False, True)
+            assert names[0] in containers.ours(engine)
+        finally:
+            containers.remove(engine, names[0])
+
+    def test_another_machines_containers_run_on(
+        self, named: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A forwarded socket is one of this machine's, and the engine behind it is not."""
+        with Sandbox(tier="container", pool=1) as box:
+            with monkeypatch.context() as patch:
+                patch.setattr(containers, "_here", lambda: "00000000-0000-0000-0000-000000000000.1")
+                box.run("1")
+                theirs = {name for name, who in containers.ours(engine).items() if who == containers.owner()}
+            assert theirs
+            assert all(containers.is_dead(who) for name, who in containers.ours(engine).items() if name in theirs)
+            assert not theirs & set(containers.sweep(engine))
+
     def test_a_living_callers_containers_are_left_alone(self, named: str, engine: Engine) -> None:
         with Sandbox(tier="container", pool=1) as box:
             box.run("1")

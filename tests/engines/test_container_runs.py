@@ -5,6 +5,7 @@ The tier as its callers meet it, on both engines.
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 import shutil
 import threading
@@ -237,6 +238,24 @@ class TestImages:
         assert box.run(code, image=name).value == ["/usr", "Europe/Oslo"]
         result = box.run(command=["sh", "-c", "true"], image=name)
         assert (result.exit_code, result.stderr) == (127, "sh: not found\n")
+
+    def test_an_images_own_check_of_health_does_not_run(
+        self, box: Sandbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The engine would start it beside the guest, and keep what it prints."""
+        configuration = image.configuration
+        check = {"Test": ["CMD", "python3", "-c", "open('/tmp/health', 'w')"], "Interval": 10**9, "Timeout": 10**9}
+
+        def with_check(digest: str, flavour: str) -> bytes:
+            told = json.loads(configuration(digest, flavour))
+            told["config"]["Healthcheck"] = check
+            return json.dumps(told).encode()
+
+        monkeypatch.setattr(image, "configuration", with_check)
+        name = "localhost/fastness/test:health"
+        image.load(engine.client(), image_host.build(), (name,), "test")
+        code = "import os, time; time.sleep(2.5); print(os.path.exists('/tmp/health'))"
+        assert box.run(code, image=name).stdout == "False\n"
 
     def test_an_image_without_the_code_that_runs_inside(
         self, box: Sandbox, engine: Engine, monkeypatch: pytest.MonkeyPatch

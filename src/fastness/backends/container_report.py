@@ -12,6 +12,7 @@ import msgspec
 from fastness._container import containers
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
+from fastness._container.typed import as_table
 from fastness.backends import native_report
 from fastness.backends.base import Report
 from fastness.backends.container_box import ContainerBox
@@ -87,7 +88,7 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
     usage = pump.over or pump.usage
     if pump.bad and talk.reason is None:
         talk.reason = (OutcomeKind.PROTOCOL, pump.bad)
-    why = usage.get("why")
+    why = str(usage.get("why"))
     if talk.result is None and talk.reason is None and why in _WHY:
         talk.reason = _WHY[why]
     ended: dict[str, Any] | None = None
@@ -130,7 +131,7 @@ def _from_engine(box: ContainerBox, engine: Engine | None) -> tuple[bool, dict[s
     if engine is None:
         return False, None
     try:
-        state = containers.inspect(engine, box.container, Deadline(_INSPECT_S)).get("State") or {}
+        state = as_table(containers.inspect(engine, box.container, Deadline(_INSPECT_S)).get("State"))
     except EngineFault:
         return False, None
     code = state.get("ExitCode")
