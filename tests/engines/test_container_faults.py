@@ -188,18 +188,29 @@ with fastness.Sandbox(tier="container", pool=1) as box:
         finally:
             containers.remove(engine, names[0])
 
-    def test_another_machines_containers_run_on(
-        self, named: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_another_machines_containers_run_on(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         """A forwarded socket is one of this machine's, and the engine behind it is not."""
-        with Sandbox(tier="container", pool=1) as box:
-            with monkeypatch.context() as patch:
-                patch.setattr(containers, "_here", lambda: "00000000-0000-0000-0000-000000000000.1")
-                box.run("1")
-                theirs = {name for name, who in containers.ours(engine).items() if who == containers.owner()}
-            assert theirs
-            assert all(containers.is_dead(who) for name, who in containers.ours(engine).items() if name in theirs)
-            assert not theirs & set(containers.sweep(engine))
+        with monkeypatch.context() as patch:
+            patch.setattr(containers, "_here", lambda: "00000000-0000-0000-0000-000000000000.1")
+            name, sock, _ = containers.make(engine, *self._small(engine))
+        try:
+            assert containers.is_dead(containers.ours(engine)[name])
+            assert name not in containers.sweep(engine)
+            # Also one that has just ended, of which somebody may still ask how.
+            client = engine.client()
+            client.call("POST", f"/containers/{name}/kill", Deadline(10))
+            client.call("POST", f"/containers/{name}/wait", Deadline(10))
+            assert name not in containers.sweep(engine)
+            monkeypatch.setattr(containers, "_REST_S", -10.0)
+            assert name in containers.sweep(engine)
+        finally:
+            sock.close()
+            containers.remove(engine, name)
+
+    @staticmethod
+    def _small(engine: Engine) -> tuple[image.Image, spec.Ask]:
+        found = image.find(engine.client(), image.DEFAULT, Deadline(10))
+        return found, spec.Ask(memory=128 << 20, work=1 << 20, files=10, pids=8, fds=64)
 
     def test_a_living_callers_containers_are_left_alone(self, named: str, engine: Engine) -> None:
         with Sandbox(tier="container", pool=1) as box:

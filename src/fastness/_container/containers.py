@@ -166,6 +166,7 @@ def _is_ours(engine: Engine, name: str, seconds: float) -> bool:
     try:
         return spec.is_ours(inspect(engine, name, Deadline(seconds)))
     except EngineFault as fault:
-        if fault.status == 404:
+        if fault.kind == "status":
+            # Gone, or going: somebody else removes it just now.
             return False
         raise

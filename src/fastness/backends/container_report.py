@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from fastness.runner.entries import Project
 
 _INSPECT_S = 2.0
+#: Seconds by which clocks of this process and of a control group may differ.
+_SLACK_S = 1.0
 #: Why a container's first process ended its guest.
 _WHY = {
     "cpu": (OutcomeKind.CPU, ""),
@@ -96,11 +98,12 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
     if pump.over is not None:
         status = usage.get("status")
         ended = {"status": status if type(status) is int and 0 <= status < 1 << 16 else 9, "rss": 0}
-        ended["cpu"] = _seconds(usage)
+        ended["cpu"] = talk.cpu_s
     elif talk.gone and talk.reason is None:
         killed, ended = _from_engine(box, engine)
     talk.memory = max(talk.memory, box.peak())
-    talk.cpu_s = max(talk.cpu_s, _seconds(usage))
+    # A first process that is somebody else's may tell anything; more than the processors had to give it cannot be.
+    talk.cpu_s = max(talk.cpu_s, min(_seconds(usage), box.kind.ask.cpus * (time.monotonic() - box.born) + _SLACK_S))
     made = native_report.report(
         talk,
         ended=ended,
@@ -119,10 +122,14 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
         outcome = Outcome(kind, detail, made.outcome.signal, made.outcome.dropped_bytes)
         made = msgspec.structs.replace(made, outcome=outcome)
     if talk.request.bind is not None:
-        # That folder can be read and changed, and has no end but the disk's.
-        name = Guarantee.FS_CONFINED.value
-        shown = {**made.layers, name: "mountns, but for /work: a folder of this machine, without a quota"}
-        made = msgspec.structs.replace(made, layers=shown, lacks=(name,))
+        # That folder can be read and changed, and has no end but the disk's; a socket in it leads to who listens there.
+        files, network = Guarantee.FS_CONFINED.value, Guarantee.NET_CONFINED.value
+        shown = {
+            **made.layers,
+            files: "mountns, but for /work: a folder of this machine, without a quota",
+            network: f"{made.layers[network]}, but for sockets in /work, a folder of this machine",
+        }
+        made = msgspec.structs.replace(made, layers=shown, lacks=(files, network))
     return made
 
 

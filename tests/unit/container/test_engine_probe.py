@@ -414,7 +414,7 @@ class TestOddAnswers:
             try:
                 found = image.find(client, "x", Deadline(_ANSWER_S))
             except EngineFault as fault:
-                assert (key in ("Id", ""), fault.kind) == (True, "broken")  # noqa: PT017
+                assert (key in ("Id", ""), fault.kind) == (True, "broken")
             else:
                 assert (found.id, found.flavour) == ("a" * 64, "")
             assert all(one.flavour == "" for one in image.list_ours(client, Deadline(_ANSWER_S)))
