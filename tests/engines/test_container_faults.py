@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import house
 from engines import PrivateEngine
-from fastness._container import containers, image, spec
+from fastness._container import containers, image, inside, spec
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
 from fastness._container.probe import Engine
@@ -218,6 +219,57 @@ with fastness.Sandbox(tier="container", pool=1) as box:
             mine = {name for name, who in containers.ours(engine).items() if who == containers.owner()}
             assert mine
             assert not mine & set(containers.sweep(engine))
+
+
+_HOSTILE = """
+import json, os, sys
+def send(channel, data):
+    data = bytes((channel,)) + len(data).to_bytes(4, "big") + data
+    while data:
+        data = data[os.write(1, data):]
+def frame(kind, head):
+    text = json.dumps(head).encode()
+    return bytes((1, kind, 0, 0)) + len(text).to_bytes(4, "big") + bytes(4) + text
+def main(config):
+    send(0, b'{"ready": true}')
+    send(1, frame(0x41, {"protocol": 1, "guest": "command"}) + frame(0x42, {"layers": {}, "gaps": []}))
+    heard = b""
+    while b"SAY" not in heard or b"YAS" not in heard:
+        heard += os.read(0, 65536)
+    said = heard[heard.index(b"SAY") + 3 : heard.index(b"YAS")].decode()
+    if said != "nothing":
+        send(0, json.dumps({"over": True, "status": 0, "why": eval(said), "cpu": 9e8, "peak": 1 << 59}).encode())
+        os._exit(0)
+    while True:
+        os.read(0, 65536) or os._exit(0)
+"""
+
+
+class TestHostileFirstProcess:
+    """A first process of somebody else's tells what it likes: it is data, and within what can be."""
+
+    @pytest.fixture
+    def lied_to(self, monkeypatch: pytest.MonkeyPatch, named: str) -> Iterator[Sandbox]:
+        texts = {**inside.texts(), "_fastness_supervisor": _HOSTILE}
+        with Sandbox(tier="container", pool=0) as box:
+            box.run("1")
+            monkeypatch.setattr(inside, "digest", lambda: "f" * 32)
+            monkeypatch.setattr(inside, "texts", lambda: texts)
+            yield box
+
+    @pytest.mark.parametrize("why", ["[1]", "{}", "None", "'deadline'", "7"])
+    def test_what_it_tells_never_raises(self, why: str, lied_to: Sandbox) -> None:
+        result = lied_to.run(command=[f"SAY{why}YAS"], timeout=5.0)
+        assert not result.ok
+        assert result.usage.cpu_s < 120
+        assert result.usage.memory < 1 << 40
+
+    def test_one_that_says_nothing_is_not_waited_for(self, lied_to: Sandbox) -> None:
+        """Nothing comes any more once it was hung up on; to wait for files then would be to wait for nothing."""
+        result = lied_to.run(command=["SAYnothingYAS"], timeout=1.0, limits={"grace_s": 0.0})
+        assert result.outcome.kind is OutcomeKind.TIMEOUT
+        assert "was not waited for" in result.outcome.detail
+        assert result.usage.wall_s < 10
 
 
 class TestNotAsAsked:

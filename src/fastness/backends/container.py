@@ -23,7 +23,7 @@ from fastness.backends.calling import close_calls
 from fastness.backends.container_access import DOCTOR, Access, refused, unavailable
 from fastness.backends.container_box import ContainerBox, Kind
 from fastness.backends.container_pump import FILES, STDIN
-from fastness.backends.container_scratch import Scratch
+from fastness.backends.container_scratch import Scratch, wait_for_files
 from fastness.backends.container_stock import Stock
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.native_talk import Talk
@@ -41,7 +41,7 @@ from fastness.wire import messages as m
 
 #: Containers of one sandbox at once, where nobody says otherwise.
 _DEFAULT_GUESTS = 16
-#: Seconds from birth to ready, for what is left in pipes, and for files to come.
+#: Seconds from birth to ready, for what is left in pipes, and without any file coming.
 _START_S = 30.0
 _DRAIN_S = 2.0
 _COLLECT_S = 10.0
@@ -289,7 +289,8 @@ class ContainerBackend(Backend):
         # Also where a container does not answer, nobody waits for it for ever.
         if over:
             await talk.drain(_DRAIN_S)
-        await self._waiting.call(partial(box.pump.collected.wait, _COLLECT_S + limits.file_bytes / _COLLECT_RATE))
+        most = _COLLECT_S + limits.file_bytes / _COLLECT_RATE
+        await self._waiting.call(partial(wait_for_files, box.pump, _COLLECT_S, most))
         before: Any = staged.project if staged.project is not None else staged.files
         look = partial(container_report.collected, box, folder, before, limits)
         try:

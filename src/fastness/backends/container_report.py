@@ -4,6 +4,7 @@ What came of a run in a container: its files as they arrived on this side, and h
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -93,17 +94,18 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
     why = str(usage.get("why"))
     if talk.result is None and talk.reason is None and why in _WHY:
         talk.reason = _WHY[why]
+    # A first process that is somebody else's may tell anything; more than the processors had to give it cannot be.
+    spent = min(_seconds(usage), box.kind.ask.cpus * (time.monotonic() - box.born) + _SLACK_S)
     ended: dict[str, Any] | None = None
     killed = bool(_count(usage, "oom"))
     if pump.over is not None:
         status = usage.get("status")
         ended = {"status": status if type(status) is int and 0 <= status < 1 << 16 else 9, "rss": 0}
-        ended["cpu"] = talk.cpu_s
+        ended["cpu"] = spent
     elif talk.gone and talk.reason is None:
         killed, ended = _from_engine(box, engine)
     talk.memory = max(talk.memory, box.peak())
-    # A first process that is somebody else's may tell anything; more than the processors had to give it cannot be.
-    talk.cpu_s = max(talk.cpu_s, min(_seconds(usage), box.kind.ask.cpus * (time.monotonic() - box.born) + _SLACK_S))
+    talk.cpu_s = max(talk.cpu_s, spent)
     made = native_report.report(
         talk,
         ended=ended,

@@ -33,6 +33,8 @@ _KINDS_MAX = 16
 _TRUST_IDLE_S = 600.0
 #: Containers that are made at once.
 _AT_ONCE = 4
+#: Seconds for the removal of one from an engine that did not answer to the last.
+_SILENT_S = 1.0
 
 
 class Stock:
@@ -49,6 +51,7 @@ class Stock:
         self._asked: set[Kind] = set()
         self._coming: set[Kind] = set()
         self._keeper = Keeper()
+        self._patience = containers.END_S
         self._owner: Owner | None = None
         self._closed = False
 
@@ -183,8 +186,11 @@ class Stock:
             waiting = dict(self._left)
         for one, where in {**waiting, name: engine}.items():
             try:
-                containers.remove(where, one)
+                containers.remove(where, one, self._patience)
             except EngineFault as fault:
+                if fault.kind == "silent":
+                    # The others are tried too, and not waited for as long each.
+                    self._patience = _SILENT_S
                 logging.getLogger("fastness").warning(
                     "the container %s could not be removed (%s); it ends by itself, and the next start, or "
                     "fastness doctor --sweep, removes it",
@@ -194,6 +200,7 @@ class Stock:
                 with self._lock:
                     self._left[one] = where
                 return
+            self._patience = containers.END_S
             with self._lock:
                 self._left.pop(one, None)
 
