@@ -183,8 +183,10 @@ class Stock:
 
     def _remove(self, name: str, engine: Engine) -> None:
         with self._lock:
+            # Before it is tried: where an earlier one fails, this one is not tried, and must not be forgotten.
+            self._left[name] = engine
             waiting = dict(self._left)
-        for one, where in {**waiting, name: engine}.items():
+        for one, where in waiting.items():
             try:
                 containers.remove(where, one, self._patience)
             except EngineFault as fault:
@@ -197,8 +199,6 @@ class Stock:
                     one[:12],
                     fault.cause,
                 )
-                with self._lock:
-                    self._left[one] = where
                 return
             self._patience = containers.END_S
             with self._lock:
