@@ -78,7 +78,6 @@ class Access:
 
     def image(self, name: str | None) -> Image:
         """The image of a run.  Blocks.  Raises TierUnavailable where the engine does not have it."""
-        # An empty name is none: a variable that is not set must not choose another image.
         name = self.default_image if name is None else name
         with self._lock:
             found = self._images.get(name)
