@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -52,11 +53,37 @@ def test_it_is_that_folder(box: Sandbox, folder: Path) -> None:
     assert not (folder / "made").exists()
 
 
+def test_a_socket_in_it_leads_out_and_the_result_says_so(box: Sandbox, folder: Path) -> None:
+    """Whoever listens there is met, which is why such a run does not promise ``NET_CONFINED``."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "s"))
+        (folder / "s").chmod(0o777)
+        listener.listen(1)
+        listener.settimeout(20)
+        code = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/work/s'); s.sendall(b'met')"
+        result = box.run(command=["python3", "-c", code], bind=folder)
+        met, _ = listener.accept()
+        with met:
+            assert met.recv(10) == b"met"
+    assert result.ok
+    assert "NET_CONFINED" not in result.guarantees
+
+
+def test_everybodys_folders_are_refused(box: Sandbox, folder: Path) -> None:
+    folder.chmod(0o1777)
+    with pytest.raises(ConfigurationError, match="everybody"):
+        box.run("1", bind=folder)
+    folder.chmod(0o777)
+    assert box.run("1", bind=folder).ok
+
+
 def test_the_result_does_not_promise_what_it_has_not(box: Sandbox, folder: Path) -> None:
     bound, other = box.run("1", bind=folder), box.run("1")
-    assert set(other.guarantees) - set(bound.guarantees) == {"FS_CONFINED"}
+    assert set(other.guarantees) - set(bound.guarantees) == {"FS_CONFINED", "NET_CONFINED"}
     assert "without a quota" in bound.layers["FS_CONFINED"]
     assert "quota" not in other.layers["FS_CONFINED"]
+    assert "sockets in /work" in bound.layers["NET_CONFINED"]
+    assert "sockets" not in other.layers["NET_CONFINED"]
 
 
 def test_there_is_no_quota(box: Sandbox, folder: Path) -> None:

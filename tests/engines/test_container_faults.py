@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import house
 from engines import PrivateEngine
-from fastness._container import containers, image, spec
+from fastness._container import containers, image, inside, spec
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
 from fastness._container.probe import Engine
@@ -170,12 +171,105 @@ with fastness.Sandbox(tier="container", pool=1) as box:
         assert errors == []
         assert not made & set(containers.ours(engine))
 
+    def test_a_label_alone_has_nothing_removed(self, engine: Engine) -> None:
+        """Containers have the labels of their image: somebody else's may have ours."""
+        client = engine.client()
+        found = image.find(client, image.DEFAULT, Deadline(10))
+        ask = spec.Ask(memory=128 << 20, work=1 << 20, files=10, pids=8, fds=64)
+        dead = ".".join([containers.owner().rsplit(".", 2)[0], "4194000", "1"])
+        body = spec.body(engine, found, ask, {spec.OWNER_LABEL: dead})
+        theirs = {**body, "Cmd": ["python3", "-c", "1"], "Entrypoint": []}
+        names = [
+            client.call("POST", "/containers/create", Deadline(30), body=one).json()["Id"] for one in (theirs, body)
+        ]
+        try:
+            gone = containers.sweep(engine)
+            assert (names[0] in gone, names[1] in gone) == (False, True)
+            assert names[0] in containers.ours(engine)
+        finally:
+            containers.remove(engine, names[0])
+
+    def test_another_machines_containers_run_on(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A forwarded socket is one of this machine's, and the engine behind it is not."""
+        with monkeypatch.context() as patch:
+            patch.setattr(containers, "_here", lambda: "00000000-0000-0000-0000-000000000000.1")
+            name, sock, _ = containers.make(engine, *self._small(engine))
+        try:
+            assert containers.is_dead(containers.ours(engine)[name])
+            assert name not in containers.sweep(engine)
+            # Also one that has just ended, of which somebody may still ask how.
+            client = engine.client()
+            client.call("POST", f"/containers/{name}/kill", Deadline(10))
+            client.call("POST", f"/containers/{name}/wait", Deadline(10))
+            assert name not in containers.sweep(engine)
+            monkeypatch.setattr(containers, "_REST_S", -10.0)
+            assert name in containers.sweep(engine)
+        finally:
+            sock.close()
+            containers.remove(engine, name)
+
+    @staticmethod
+    def _small(engine: Engine) -> tuple[image.Image, spec.Ask]:
+        found = image.find(engine.client(), image.DEFAULT, Deadline(10))
+        return found, spec.Ask(memory=128 << 20, work=1 << 20, files=10, pids=8, fds=64)
+
     def test_a_living_callers_containers_are_left_alone(self, named: str, engine: Engine) -> None:
         with Sandbox(tier="container", pool=1) as box:
             box.run("1")
             mine = {name for name, who in containers.ours(engine).items() if who == containers.owner()}
             assert mine
             assert not mine & set(containers.sweep(engine))
+
+
+_HOSTILE = """
+import json, os, sys
+def send(channel, data):
+    data = bytes((channel,)) + len(data).to_bytes(4, "big") + data
+    while data:
+        data = data[os.write(1, data):]
+def frame(kind, head):
+    text = json.dumps(head).encode()
+    return bytes((1, kind, 0, 0)) + len(text).to_bytes(4, "big") + bytes(4) + text
+def main(config):
+    send(0, b'{"ready": true}')
+    send(1, frame(0x41, {"protocol": 1, "guest": "command"}) + frame(0x42, {"layers": {}, "gaps": []}))
+    heard = b""
+    while b"SAY" not in heard or b"YAS" not in heard:
+        heard += os.read(0, 65536)
+    said = heard[heard.index(b"SAY") + 3 : heard.index(b"YAS")].decode()
+    if said != "nothing":
+        send(0, json.dumps({"over": True, "status": 0, "why": eval(said), "cpu": 9e8, "peak": 1 << 59}).encode())
+        os._exit(0)
+    while True:
+        os.read(0, 65536) or os._exit(0)
+"""
+
+
+class TestHostileFirstProcess:
+    """A first process of somebody else's tells what it likes: it is data, and within what can be."""
+
+    @pytest.fixture
+    def lied_to(self, monkeypatch: pytest.MonkeyPatch, named: str) -> Iterator[Sandbox]:
+        texts = {**inside.texts(), "_fastness_supervisor": _HOSTILE}
+        with Sandbox(tier="container", pool=0) as box:
+            box.run("1")
+            monkeypatch.setattr(inside, "digest", lambda: "f" * 32)
+            monkeypatch.setattr(inside, "texts", lambda: texts)
+            yield box
+
+    @pytest.mark.parametrize("why", ["[1]", "{}", "None", "'deadline'", "7"])
+    def test_what_it_tells_never_raises(self, why: str, lied_to: Sandbox) -> None:
+        result = lied_to.run(command=[f"SAY{why}YAS"], timeout=5.0)
+        assert not result.ok
+        assert result.usage.cpu_s < 120
+        assert result.usage.memory < 1 << 40
+
+    def test_one_that_says_nothing_is_not_waited_for(self, lied_to: Sandbox) -> None:
+        """Nothing comes any more once it was hung up on; to wait for files then would be to wait for nothing."""
+        result = lied_to.run(command=["SAYnothingYAS"], timeout=1.0, limits={"grace_s": 0.0})
+        assert result.outcome.kind is OutcomeKind.TIMEOUT
+        assert "was not waited for" in result.outcome.detail
+        assert result.usage.wall_s < 10
 
 
 class TestNotAsAsked:

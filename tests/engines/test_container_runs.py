@@ -5,6 +5,8 @@ The tier as its callers meet it, on both engines.
 from __future__ import annotations
 
 import asyncio
+import json
+import resource
 import shutil
 import threading
 from pathlib import Path
@@ -237,6 +239,24 @@ class TestImages:
         result = box.run(command=["sh", "-c", "true"], image=name)
         assert (result.exit_code, result.stderr) == (127, "sh: not found\n")
 
+    def test_an_images_own_check_of_health_does_not_run(
+        self, box: Sandbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The engine would start it beside the guest, and keep what it prints."""
+        configuration = image.configuration
+        check = {"Test": ["CMD", "python3", "-c", "open('/tmp/health', 'w')"], "Interval": 10**9, "Timeout": 10**9}
+
+        def with_check(digest: str, flavour: str) -> bytes:
+            told = json.loads(configuration(digest, flavour))
+            told["config"]["Healthcheck"] = check
+            return json.dumps(told).encode()
+
+        monkeypatch.setattr(image, "configuration", with_check)
+        name = "localhost/fastness/test:health"
+        image.load(engine.client(), image_host.build(), (name,), "test")
+        code = "import os, time; time.sleep(2.5); print(os.path.exists('/tmp/health'))"
+        assert box.run(code, image=name).stdout == "False\n"
+
     def test_an_image_without_the_code_that_runs_inside(
         self, box: Sandbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -298,6 +318,40 @@ except OSError as error:
         assert result.outcome.kind is OutcomeKind.DISK
         assert len(result.files) <= 100
 
+    def test_more_folders_than_descriptors(self, box: Sandbox, tmp_path: Path) -> None:
+        """A project as package managers leave it, through a command that does nothing: all in, all out, no change."""
+        for number in range(300):
+            (tmp_path / f"d{number}").mkdir()
+            (tmp_path / f"d{number}" / "file").write_text("kept")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        try:
+            code = "import os; print(len(os.listdir('.'))); open('d0/new', 'w').close()"
+            result = box.run(command=["python3", "-c", code], work=tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert (result.stdout, result.usage.denials_dropped) == ("300\n", 0)
+        assert (result.changes.added, result.changes.deleted) == (("d0/new",), ())
+
+    def test_files_that_are_all_holes(self, box: Sandbox) -> None:
+        """What is sent is bounded by the quota, and not by how long files say that they are."""
+        code = "for n in range(100): open(f'hole{n}', 'wb').truncate(1 << 20)\nopen('kept', 'w').write('x')"
+        result = box.run(code, limits={"file_bytes": (2 << 20) + 4096})
+        assert result.outcome.kind is OutcomeKind.DISK
+        assert result.files["kept"].read() == b"x"
+
+    def test_a_work_folder_that_its_user_closed(self, box: Sandbox) -> None:
+        code = """
+import os
+open("kept", "w").write("x")
+try:
+    os.chmod("/work", 0)
+except OSError:
+    pass
+"""
+        result = box.run(code)
+        assert (result.outcome.kind, result.files["kept"].read()) == (OutcomeKind.OK, b"x")
+
     def test_inputs_that_do_not_fit_are_refused(self, box: Sandbox) -> None:
         with pytest.raises(StagingError):
             box.run("1", files={"a": b"x" * (2 << 20)}, limits={"file_bytes": 1 << 20})
@@ -340,3 +394,24 @@ class TestPool:
         code = "import time; print('on', flush=True); time.sleep(60)"
         result = box.run(code, on_event=lambda name, data: box.cancel())
         assert result.outcome.kind is OutcomeKind.CANCELLED
+
+    def test_runs_given_up_while_their_container_is_made(self, named: str, engine: Engine) -> None:
+        """Whatever a cancelled caller had asked for is removed while the sandbox lives on."""
+        before = set(containers.ours(engine))
+
+        async def work() -> None:
+            async with fastness.AsyncSandbox(tier="container", pool=0) as box:
+                await box.run("1")
+                for number in range(6):
+                    task = asyncio.ensure_future(box.run("1"))
+                    await asyncio.sleep(0.02 + 0.03 * number)
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+                for _ in range(100):
+                    # One may have been made ahead for a sandbox of other tests.
+                    if len(left := set(containers.ours(engine)) - before) < 2:
+                        break
+                    await asyncio.sleep(0.1)
+                assert len(left) < 2
+
+        asyncio.run(work())

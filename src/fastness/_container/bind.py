@@ -53,6 +53,8 @@ def look(path: str, socket: str) -> Bind:
         raise ConfigurationError(_FIELD, path, f"a folder that can be looked at ({error.strerror})") from None
     if not stat.S_ISDIR(status.st_mode):
         raise ConfigurationError(_FIELD, path, "a folder")
+    if status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWOTH:
+        raise ConfigurationError(_FIELD, path, "a folder of your own, and none that everybody's files are in")
     if below := _mounted_below(real):
         raise ConfigurationError(_FIELD, path, f"a folder without another file system in it, such as {below}")
     if not _is_open(real, status):

@@ -16,12 +16,15 @@ from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
 from fastness._container.image import Image
 from fastness._container.probe import Engine
+from fastness._container.typed import as_list, as_table
 from fastness._linux import procs
 
 #: Seconds for making a container, and for ending one.
 MAKE_S = 30.0
 END_S = 10.0
 _AGAIN_S = 0.1
+#: Seconds after which a container that does not run is nobody's who is just making it or looking how it ended.
+_REST_S = 600.0
 _ATTACH = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1"}
 _BUSY = "give the engine less to do at once, or restart it"
 
@@ -122,25 +125,48 @@ def remove(engine: Engine, name: str, seconds: float = END_S) -> None:
 
 
 def ours(engine: Engine, seconds: float = END_S) -> dict[str, str]:
-    """Every container that a process of this package made: its id, and its owner's name.  Raises EngineFault."""
+    """Every container that has our label: its id, and its owner's name.  Raises EngineFault."""
+    return {name: who for name, who, _ in _labelled(engine, seconds)}
+
+
+def _labelled(engine: Engine, seconds: float) -> list[tuple[str, str, bool]]:
+    """Id, owner's name, and whether it has been at rest for long, of every container with our label."""
     query = {"all": "1", "filters": json.dumps({"label": [spec.OWNER_LABEL]})}
-    found = engine.client().call("GET", "/containers/json", Deadline(seconds), query=query).json()
-    return {
-        str(one.get("Id")): str((one.get("Labels") or {}).get(spec.OWNER_LABEL, ""))
-        for one in (found if isinstance(found, list) else ())
-    }
+    rows = engine.client().call("GET", "/containers/json", Deadline(seconds), query=query).json()
+    found = []
+    for row in map(as_table, as_list(rows)):
+        who = as_table(row.get("Labels")).get(spec.OWNER_LABEL)
+        if isinstance(who, str) and isinstance(name := row.get("Id"), str) and name.isalnum() and name.isascii():
+            made = row.get("Created")
+            old = type(made) is int and time.time() - made > _REST_S
+            found.append((name, who, old and row.get("State") in ("created", "exited", "dead")))
+    return found
 
 
 def sweep(engine: Engine, seconds: float = END_S) -> list[str]:
     """
     Remove what dead processes of this machine left; returns the ids.  Raises EngineFault.
 
+    A label proves nothing: it may be an image's.  So what is removed must also be made as we make them.  Another boot
+    may be another machine's, whose socket is forwarded here, so what it made is removed where it has long been at rest.
     Any number of processes may do this at once.
     """
     if not engine.endpoint.local:
         # Who made a container there may be of another machine, of which nothing is known here.
         return []
-    gone = [name for name, who in ours(engine, seconds).items() if is_dead(who)]
-    for name in gone:
-        remove(engine, name, seconds)
+    gone = []
+    for name, who, rests in _labelled(engine, seconds):
+        if is_dead(who) and (rests or who.startswith(f"{_here().split('.')[0]}.")) and _is_ours(engine, name, seconds):
+            remove(engine, name, seconds)
+            gone.append(name)
     return gone
+
+
+def _is_ours(engine: Engine, name: str, seconds: float) -> bool:
+    try:
+        return spec.is_ours(inspect(engine, name, Deadline(seconds)))
+    except EngineFault as fault:
+        if fault.kind == "status":
+            # Gone, or going: somebody else removes it just now.
+            return False
+        raise

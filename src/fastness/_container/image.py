@@ -13,6 +13,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,7 @@ from fastness._container.client import Client
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
 from fastness._container.layer import EPOCH, USER, Layer
+from fastness._container.typed import as_list, as_size, as_table
 
 #: The image of runs that name none.
 DEFAULT = "localhost/fastness/python:default"
@@ -56,45 +58,60 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
 def find(client: Client, name: str, deadline: Deadline) -> Image:
     """The image of this name or id.  Raises EngineFault with kind ``absent`` where the engine does not have it."""
-    if not name or len(name) > 256 or not all(32 < ord(letter) < 127 and letter not in "?#%\\" for letter in name):
+    if (
+        not name
+        or len(name) > 256
+        or not all(32 < ord(letter) < 127 and letter not in "?#%\\" for letter in name)
+        or ".." in name
+    ):
         raise EngineFault("unsupported", f"no image has such a name: {name[:100]!r}", "give it as NAME:TAG")
     answer = client.call("GET", f"/images/{name}/json", deadline, good=(404,))
     if answer.status == 404:
         fix = _BUILD if name == DEFAULT else f"pull or load it yourself; nothing is ever fetched here. Or {_BUILD}"
         raise EngineFault("absent", f"the engine has no image {name}", fix, status=404)
-    found = answer.json()
-    if not isinstance(found, dict) or not isinstance(found.get("Id"), str):
+    found = as_table(answer.json())
+    if not (identity := _identity(found)):
         raise EngineFault("broken", "the engine told nothing of the image")
-    config = found.get("Config") or {}
-    labels = config.get("Labels") or {}
+    config = as_table(found.get("Config"))
     return Image(
         name=name,
-        id=found["Id"].removeprefix("sha256:"),
-        size=int(found.get("Size") or 0),
-        flavour=str(labels.get(_LABEL, ""))[:64],
-        guest=str(labels.get(_GUEST_LABEL, ""))[:64],
-        layers=tuple(str(one) for one in (found.get("RootFS") or {}).get("Layers") or ()),
-        environment=tuple(str(one) for one in config.get("Env") or ()),
-        volumes=tuple(config.get("Volumes") or ()),
+        id=identity,
+        size=as_size(found.get("Size")),
+        flavour=_label(config, _LABEL),
+        guest=_label(config, _GUEST_LABEL),
+        layers=tuple(map(str, as_list(as_table(found.get("RootFS")).get("Layers")))),
+        environment=tuple(map(str, as_list(config.get("Env")))),
+        # The engine's own way is an object with nothing but keys.
+        volumes=tuple(as_table(config.get("Volumes")) or map(str, as_list(config.get("Volumes") or None))),
     )
 
 
 def list_ours(client: Client, deadline: Deadline) -> list[Image]:
-    """Every image that was made by this package."""
+    """Every image that has the label of those that are made by this package."""
     query = {"filters": json.dumps({"label": [_LABEL]})}
-    found = client.call("GET", "/images/json", deadline, query=query).json()
+    rows = client.call("GET", "/images/json", deadline, query=query).json()
     return [
         Image(
             name=str(name),
-            id=str(one.get("Id", "")).removeprefix("sha256:"),
-            size=int(one.get("Size") or 0),
-            flavour=str((one.get("Labels") or {}).get(_LABEL, ""))[:64],
-            guest=str((one.get("Labels") or {}).get(_GUEST_LABEL, ""))[:64],
+            id=_identity(one),
+            size=as_size(one.get("Size")),
+            flavour=_label(one, _LABEL),
+            guest=_label(one, _GUEST_LABEL),
         )
-        for one in found
-        for name in one.get("RepoTags") or ()
+        for one in map(as_table, as_list(rows))
+        for name in as_list(one.get("RepoTags"))
         if not str(name).startswith("<none>")
     ]
+
+
+def _identity(found: dict[str, Any]) -> str:
+    """The SHA-256 that names an image; empty where there is none."""
+    text = str(found.get("Id")).removeprefix("sha256:")
+    return text if len(text) == 64 and text.isalnum() and text.isascii() else ""
+
+
+def _label(found: dict[str, Any], name: str) -> str:
+    return str(as_table(found.get("Labels")).get(name, ""))[:64]
 
 
 def load(client: Client, layer: Layer, names: tuple[str, ...], flavour: str, seconds: float = _LOAD_S) -> str:

@@ -8,6 +8,7 @@ nothing of it: a path is taken once, below a folder that an earlier record has m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -48,61 +49,96 @@ def of_files(files: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
     yield _END
 
 
-def of_folder(root: int) -> Iterator[bytes]:
+def of_folder(root: int, max_bytes: int = 1 << 50, max_files: int = 1 << 40) -> Iterator[bytes]:
     """
     Records of everything below an open folder, whoever may be changing it meanwhile.
 
-    A file is sent as long as it was when it was opened: what it lacks by then is zeros.
+    A file is sent as long as it was when it was opened: what it lacks by then is zeros.  What is beyond ``max_bytes``
+    of contents, or ``max_files`` entries, is named and not sent.  However many folders there are, few are open at once.
     """
-    skipped = 0
-    waiting = [(os.dup(root), "")]
-    try:
-        while waiting:
-            folder, above = waiting.pop()
-            try:
-                for name in sorted(os.listdir(folder)):
-                    path = f"{above}/{name}" if above else name
-                    if len(os.fsencode(path)) > PATH_CAP:
-                        skipped += 1
-                        continue
-                    try:
-                        yield from _entry(folder, name, path, waiting)
-                    except OSError:
-                        skipped += 1
-            except OSError:
-                skipped += 1
-            finally:
-                os.close(folder)
-    finally:
-        for folder, _ in waiting:
+    budget = _Budget(max_bytes, max_files)
+    waiting = [""]
+    while waiting and budget.entries >= 0:
+        above = waiting.pop()
+        try:
+            folder = _open_below(root, above)
+        except OSError:
+            budget.skipped += 1
+            continue
+        below: list[str] = []
+        try:
+            for name in sorted(os.listdir(folder)):
+                path = f"{above}/{name}" if above else name
+                if len(os.fsencode(path)) > PATH_CAP:
+                    budget.skipped += 1
+                    continue
+                budget.entries -= 1
+                if budget.entries < 0:
+                    yield _head({"p": path, "k": "beyond"})
+                    break
+                try:
+                    yield from _entry(folder, name, path, below, budget)
+                except OSError:
+                    budget.skipped += 1
+        except OSError:
+            budget.skipped += 1
+        finally:
             os.close(folder)
-    if skipped:
-        yield _head({"p": "", "k": "skipped", "s": 0, "n": skipped})
+        waiting += below
+    if budget.skipped:
+        yield _head({"p": "", "k": "skipped", "s": 0, "n": budget.skipped})
     yield _END
 
 
-def of_path(path: str) -> Iterator[bytes]:
-    """As :func:`of_folder`, of the folder at a path."""
+class _Budget:
+    """What may still be sent, and how many entries could not be."""
+
+    def __init__(self, size: int, entries: int) -> None:
+        self.size = size
+        self.entries = entries
+        self.skipped = 0
+
+
+def _open_below(root: int, path: str) -> int:
+    """A folder below an open one, no link followed."""
+    found = os.dup(root)
+    for part in path.split("/") if path else ():
+        try:
+            following = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=found)
+        finally:
+            os.close(found)
+        found = following
+    return found
+
+
+def of_path(path: str, max_bytes: int, max_files: int) -> Iterator[bytes]:
+    """As :func:`of_folder`, of the folder at a path, which its user may have closed."""
+    if not os.access(path, os.R_OK | os.X_OK):
+        with contextlib.suppress(OSError):
+            os.chmod(path, 0o700)
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield from of_folder(folder)
+        yield from of_folder(folder, max_bytes, max_files)
     finally:
         os.close(folder)
 
 
-def _entry(folder: int, name: str, path: str, waiting: list[tuple[int, str]]) -> Iterator[bytes]:
-    status = os.lstat(name) if folder < 0 else os.stat(name, dir_fd=folder, follow_symlinks=False)
+def _entry(folder: int, name: str, path: str, below: list[str], budget: _Budget) -> Iterator[bytes]:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     mode, kind = stat.S_IMODE(status.st_mode), stat.S_IFMT(status.st_mode)
     fields = {"p": path, "m": mode & 0o777, "t": status.st_mtime_ns}
     if kind == stat.S_IFDIR:
         # The program may have closed its own folders and files; they are its user's, and so are we.
         if mode & 0o500 != 0o500:
             os.chmod(name, mode | 0o700, dir_fd=folder, follow_symlinks=os.chmod not in os.supports_follow_symlinks)
-        found = os.open(name, _OPEN | os.O_DIRECTORY, dir_fd=folder)
-        waiting.append((found, path))
+        os.close(os.open(name, _OPEN | os.O_DIRECTORY, dir_fd=folder))
+        below.append(path)
         yield _head({**fields, "k": "folder"})
     elif kind == stat.S_IFLNK:
-        yield _head({**fields, "k": "link", "l": os.readlink(name, dir_fd=folder)})
+        head = _head({**fields, "k": "link", "l": os.readlink(name, dir_fd=folder)})
+        if len(head) > HEAD_CAP:
+            raise OSError
+        yield head
     elif kind == stat.S_IFREG:
         if not mode & 0o400:
             os.chmod(name, mode | 0o600, dir_fd=folder, follow_symlinks=os.chmod not in os.supports_follow_symlinks)
@@ -112,6 +148,10 @@ def _entry(folder: int, name: str, path: str, waiting: list[tuple[int, str]]) ->
             if not stat.S_ISREG(status.st_mode):
                 raise OSError
             left = status.st_size
+            if left > budget.size:
+                yield _head({"p": path, "k": "beyond"})
+                return
+            budget.size -= left
             yield _head({**fields, "k": "file", "s": left})
             while left > 0:
                 data = os.read(file, min(_PIECE, left)) or b"\0" * min(_PIECE, left)
@@ -129,11 +169,13 @@ class Unpacker:
     Puts records below an open, empty folder as their bytes come.
 
     ``done`` is true after the last one; ``skipped`` counts entries that the other side did not send.  Entries beyond
-    ``max_files`` and bytes beyond ``max_bytes`` are left out and counted in ``beyond``, and never written.
+    ``max_files`` and bytes beyond ``max_bytes`` are left out and counted in ``beyond``, and never written.  Where it is
+    to be ``whole``, an entry that was not sent is an error: who compares later would take it for deleted.
     """
 
-    def __init__(self, root: int, max_bytes: int, max_files: int) -> None:
+    def __init__(self, root: int, max_bytes: int, max_files: int, *, whole: bool = False) -> None:
         self._root = root
+        self._whole = whole
         self._room = max_bytes
         self._count = max_files
         self._held = bytearray()
@@ -189,7 +231,12 @@ class Unpacker:
         if not all(type(number) is int for number in (mode, size, when)) or not 0 <= size < 1 << 50:
             raise BadParcel("a number is none")
         if kind == "skipped":
+            if self._whole:
+                raise BadParcel("some of its paths are too long, or cannot be read")
             self.skipped += max(0, min(int(head.get("n", 1)), 1 << 40)) if type(head.get("n", 1)) is int else 1
+            return
+        if kind == "beyond" and type(path) is str and _is_path(path):
+            self.beyond = self.beyond or path
             return
         if (
             type(path) is not str
@@ -202,8 +249,10 @@ class Unpacker:
         above = path.rpartition("/")[0]
         if above not in self._folders:
             raise BadParcel("an entry came before its folder")
-        self._paths.add(path)
         self._count -= 1
+        if self._count >= 0:
+            # Of what is left out nothing is kept: it may be without end.
+            self._paths.add(path)
         self._left = size if kind == "file" else 0
         if self._count < 0 or self._left > self._room:
             # Its content is read past, so that what follows is still understood.

@@ -15,6 +15,7 @@ from fastness._container.client import Client
 from fastness._container.deadline import Deadline
 from fastness._container.endpoint import Endpoint, find
 from fastness._container.faults import EngineFault
+from fastness._container.typed import as_list
 from fastness.tier import Guarantee, ProbeFailure
 
 #: Seconds for everything that is asked of an engine before it is used.
@@ -87,7 +88,7 @@ def look(endpoint: Endpoint, deadline: Deadline) -> Engine:
     components = version.get("Components")
     names = [str(_table(one).get("Name")) for one in components] if isinstance(components, list) else []
     kind = "podman" if "Podman Engine" in names else "docker"
-    options = [str(one) for one in info.get("SecurityOptions") or ()]
+    options = [str(one) for one in as_list(info.get("SecurityOptions"))]
     runtimes = info.get("Runtimes")
     return Engine(
         endpoint=endpoint,

@@ -16,6 +16,7 @@ from fastness._container.bind import Bind
 from fastness._container.image import Image
 from fastness._container.layer import USER
 from fastness._container.probe import Engine
+from fastness._container.typed import as_list, as_table
 from fastness.limits import MIB
 
 OWNER_LABEL = "fastness.owner"
@@ -45,6 +46,7 @@ for n in c["supervisor"]:
   exec(compile(c["texts"][n],"<%s>"%n,"exec"),m.__dict__)
 sys.modules["_fastness_supervisor"].main(c)
 """
+_FLAGS = ["-I", "-S", "-B", "-X", "utf8", "-c"]
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -149,7 +151,7 @@ def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict
         # By its identity: a name may have become another image's.
         "Image": image.id,
         "Entrypoint": ["python3"],
-        "Cmd": ["-I", "-S", "-B", "-X", "utf8", "-c", _BOOT],
+        "Cmd": [*_FLAGS, _BOOT],
         "User": f"{USER}:{USER}",
         "WorkingDir": "/work",
         "Hostname": "guest",
@@ -163,13 +165,15 @@ def body(engine: Engine, image: Image, ask: Ask, labels: dict[str, str]) -> dict
         "Tty": False,
         "NetworkDisabled": True,
         "Labels": labels,
+        # An image may have one: a program beside the guest, whose output the engine keeps.
+        "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": host,
     }
 
 
 def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -> list[str]:
     """What an engine says of a container that is not what it was asked for."""
-    host, config = found.get("HostConfig") or {}, found.get("Config") or {}
+    host, config = as_table(found.get("HostConfig")), as_table(found.get("Config"))
     wrong: list[str] = []
 
     def check(what: str, seen: object, wanted: object) -> None:
@@ -181,6 +185,8 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
     check("Image", str(found.get("Image", "")).removeprefix("sha256:"), image.id)
     check("User", config.get("User"), f"{USER}:{USER}")
     check("Tty", config.get("Tty"), False)
+    # Podman tells of none where there is none.
+    check("Healthcheck", as_table(config.get("Healthcheck")).get("Test") or ["NONE"], ["NONE"])
     check("NetworkMode", host.get("NetworkMode"), "none")
     check("ReadonlyRootfs", host.get("ReadonlyRootfs"), True)
     check("Privileged", host.get("Privileged"), False)
@@ -189,16 +195,16 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
     check("PidsLimit", host.get("PidsLimit"), ask.pids)
     check("NanoCpus", host.get("NanoCpus"), round(ask.cpus * 1e9))
     check("ShmSize", host.get("ShmSize"), SHM)
-    check("LogConfig", (host.get("LogConfig") or {}).get("Type"), "none")
+    check("LogConfig", as_table(host.get("LogConfig")).get("Type"), "none")
     check("CapAdd", host.get("CapAdd") or [], [])
     for name in ("VolumesFrom", "Devices", "DeviceRequests", "GroupAdd", "DeviceCgroupRules"):
         check(name, host.get(name) or [], [])
     asked = mounts(engine, ask)
     # Podman lists a mount among these too, with its options.
     known = tuple(f"{one['Source']}:{one['Target']}:" for one in asked)
-    check("Binds", [one for one in map(str, host.get("Binds") or ()) if not known or not one.startswith(known)], [])
+    check("Binds", [one for one in map(str, as_list(host.get("Binds"))) if not known or not one.startswith(known)], [])
     names = ("Type", "Source", "Destination", "RW", "Propagation")
-    there = sorted([str(one.get(name)) for name in names] for one in found.get("Mounts") or ())
+    there = sorted([str(as_table(one).get(name)) for name in names] for one in as_list(found.get("Mounts")))
     check(
         "Mounts",
         there,
@@ -207,19 +213,32 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
     for name in ("PidMode", "UTSMode", "UsernsMode"):
         check(name, host.get(name) in ("", "private", None), True)
     check("IpcMode", host.get("IpcMode") in ("private", "shareable"), True)
-    dropped = [str(one).upper().removeprefix("CAP_") for one in host.get("CapDrop") or ()]
+    dropped = [str(one).upper().removeprefix("CAP_") for one in as_list(host.get("CapDrop"))]
     # Podman tells what it dropped by name; that nothing is left is seen from inside.
     check("CapDrop", "ALL" in dropped or (engine.kind == "podman" and len(dropped) > 0), True)
-    security = [str(one) for one in host.get("SecurityOpt") or ()]
+    security = [str(one) for one in as_list(host.get("SecurityOpt"))]
     check("no-new-privileges", any(one.startswith("no-new-privileges") for one in security), True)
     wanted = profile.text() if engine.kind == "docker" else profile.path()
     check("seccomp", any(one == f"seccomp={wanted}" for one in security), True)
-    check("Tmpfs", sorted(host.get("Tmpfs") or ()), sorted(tmpfs(engine, ask)))
-    limits = {
-        str(one.get("Name", "")).lower().removeprefix("rlimit_"): one.get("Hard") for one in host.get("Ulimits") or ()
-    }
+    check("Tmpfs", sorted(as_table(host.get("Tmpfs"))), sorted(tmpfs(engine, ask)))
+    rows = [as_table(one) for one in as_list(host.get("Ulimits"))]
+    limits = {str(one.get("Name", "")).lower().removeprefix("rlimit_"): one.get("Hard") for one in rows}
     check("Ulimits", limits, rlimits(ask))
     return wrong
+
+
+def is_ours(found: dict[str, Any]) -> bool:
+    """Whether a container is made as this module makes them, by any version of it, whatever labels it has."""
+    host, config = as_table(found.get("HostConfig")), as_table(found.get("Config"))
+    command = config.get("Cmd")
+    return (
+        config.get("User") == f"{USER}:{USER}"
+        and config.get("Entrypoint") in (["python3"], "python3")
+        and isinstance(command, list)
+        and command[:-1] == _FLAGS
+        and (host.get("NetworkMode"), host.get("ReadonlyRootfs"), host.get("Privileged")) == ("none", True, False)
+        and as_table(host.get("LogConfig")).get("Type") == "none"
+    )
 
 
 def expected(ask: Ask, *, gvisor_of: str = "") -> dict[str, Any]:

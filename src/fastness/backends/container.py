@@ -23,7 +23,7 @@ from fastness.backends.calling import close_calls
 from fastness.backends.container_access import DOCTOR, Access, refused, unavailable
 from fastness.backends.container_box import ContainerBox, Kind
 from fastness.backends.container_pump import FILES, STDIN
-from fastness.backends.container_scratch import Scratch
+from fastness.backends.container_scratch import Scratch, wait_for_files
 from fastness.backends.container_stock import Stock
 from fastness.backends.deadlines import left, told, until
 from fastness.backends.native_talk import Talk
@@ -41,10 +41,12 @@ from fastness.wire import messages as m
 
 #: Containers of one sandbox at once, where nobody says otherwise.
 _DEFAULT_GUESTS = 16
-#: Seconds from birth to ready, for what is left in pipes, and for files to come.
+#: Seconds from birth to ready, for what is left in pipes, and without any file coming.
 _START_S = 30.0
 _DRAIN_S = 2.0
 _COLLECT_S = 10.0
+#: Bytes of files that come in a second at least.
+_COLLECT_RATE = 16 * MIB
 #: Seconds that the container's own deadline comes after ours.
 _SECOND_S = 0.5
 #: The environment of a program, over the image's own.
@@ -120,7 +122,9 @@ class ContainerBackend(Backend):
             kind = await self._waiting.call(partial(self.kind, request))
             box = self._stock.waiting_one(kind)
             if box is None:
-                box = await self._waiting.call(partial(self._birth, engine, kind))
+                # A birth that is under way cannot be broken off: who gives up meanwhile has it buried.
+                birth = partial(self._waiting.call, partial(self._birth, engine, kind))
+                box = await self._waiting.unbroken(birth, self._unborn)
                 try:
                     await self.become_ready(box, kind)
                 except BaseException:
@@ -130,6 +134,10 @@ class ContainerBackend(Backend):
         except BaseException:
             self._slots.release()
             raise
+
+    async def _unborn(self, made: ContainerBox | list[ContainerBox]) -> None:
+        for box in made if isinstance(made, list) else (made,):
+            self._stock.bury(box)
 
     def _birth(self, engine: Engine, kind: Kind) -> ContainerBox:
         try:
@@ -269,18 +277,20 @@ class ContainerBackend(Backend):
         assert isinstance(box, ContainerBox)
         if talk.request.bind is not None:
             # What it left is where it is to be.
-            box.pump.say("finish")
+            box.pump.say("finish", max_bytes=0, max_files=0)
             await talk.drain(_DRAIN_S)
             return Collected()
         folder = await self._waiting.call(partial(scratch.make, "out"))
         box.pump.collect(folder, limits.file_bytes, limits.files)
-        box.pump.say("finish" if over else "rest")
+        bounds = {"max_bytes": limits.file_bytes, "max_files": limits.files}
         if not over:
-            box.pump.say("files")
+            box.pump.say("rest")
+        box.pump.say("finish" if over else "files", **bounds)
         # Also where a container does not answer, nobody waits for it for ever.
         if over:
             await talk.drain(_DRAIN_S)
-        await self._waiting.call(partial(box.pump.collected.wait, _COLLECT_S))
+        most = _COLLECT_S + limits.file_bytes / _COLLECT_RATE
+        await self._waiting.call(partial(wait_for_files, box.pump, _COLLECT_S, most))
         before: Any = staged.project if staged.project is not None else staged.files
         look = partial(container_report.collected, box, folder, before, limits)
         try:
@@ -317,7 +327,8 @@ class ContainerBackend(Backend):
         kind = await self._waiting.call(partial(self.kind, request))
         missing = min(count, self._limit) - self._stock.waiting_count(kind)
         # They start side by side.
-        boxes = await self._waiting.call(partial(self._stock.make_many, partial(self._birth, engine, kind), missing))
+        birth = partial(self._stock.make_many, partial(self._birth, engine, kind), missing)
+        boxes = await self._waiting.unbroken(partial(self._waiting.call, birth), self._unborn)
         try:
             while boxes:
                 await self.become_ready(boxes[-1], kind)

@@ -78,7 +78,7 @@ class Access:
 
     def image(self, name: str | None) -> Image:
         """The image of a run.  Blocks.  Raises TierUnavailable where the engine does not have it."""
-        name = name or self.default_image
+        name = self.default_image if name is None else name
         with self._lock:
             found = self._images.get(name)
         if found is None:

@@ -93,7 +93,7 @@ class ContainerBox(Box):
     def peak(self) -> int:
         """Bytes that the container has used at most, as far as it has told."""
         found = self.pump.usage.get("peak", 0)
-        return found if type(found) is int and 0 <= found < 1 << 60 else 0
+        return min(found, self.kind.ask.memory) if type(found) is int and found >= 0 else 0
 
     def memory(self) -> tuple[int, int, int]:
         """Not known from here."""

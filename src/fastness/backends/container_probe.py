@@ -24,7 +24,7 @@ from fastness._container.probe import PROBE_S, Engine
 from fastness.backends import container_report, probe_record
 from fastness.backends.base import Report, Staged
 from fastness.backends.native_proofs import _LOUD, _SHARED, _THREADS, _WORDS, _refusals, _Scene
-from fastness.errors import FastnessError, TierUnavailable
+from fastness.errors import BackendError, FastnessError, TierUnavailable
 from fastness.limits import MIB, Limits
 from fastness.runs import OutcomeKind, RunRequest
 from fastness.tier import Guarantee, Probe, ProbeFailure, Proof, Tier
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fastness.backends.container import ContainerBackend
     from fastness.waiting import Waiting
 
+_AGAIN = "see the cause; then run: fastness doctor"
 _BROKEN = "please report this: the tier must not be used here"
 #: Attempts behind each guarantee: all must fail inside and succeed in the control.
 _ATTEMPTS = {
@@ -226,9 +227,12 @@ async def probe(backend: ContainerBackend, waiting: Waiting, *, afresh: bool) ->
         await prover.status(found)
     except TierUnavailable as error:
         prover.failures.extend(error.failures)
+    except BackendError as error:
+        # Its own text has the fix in it already.
+        cause, remedy = f"{error.step} failed: {error.cause}", error.hint or _AGAIN
+        prover.failures.append(ProbeFailure(guarantee="all", cause=cause, remedy=remedy))
     except FastnessError as error:
-        remedy = "see the cause; then run: fastness doctor"
-        prover.failures.append(ProbeFailure(guarantee="all", cause=str(error), remedy=remedy))
+        prover.failures.append(ProbeFailure(guarantee="all", cause=str(error), remedy=_AGAIN))
     proven = {proof.guarantee for proof in prover.proofs} - {failure.guarantee for failure in prover.failures}
     verdict = Probe(
         backend=backend.name,

@@ -26,10 +26,8 @@ from fastness._container.parcel import BadParcel, Unpacker
 CONTROL, TALK, OUT, ERR, FILES, STDIN = range(6)
 _PIECE = 1 << 16
 #: Bytes of one packet, and of what waits to be taken on either side.
-_PACKET_CAP = 1 << 22
-_WAITING = 1 << 20
-_WORDS_CAP = 1 << 12
-_SAID_CAP = 1 << 16
+_PACKET_CAP, _WAITING = 1 << 22, 1 << 20
+_WORDS_CAP, _SAID_CAP = 1 << 12, 1 << 16
 
 
 class Pump:
@@ -39,6 +37,7 @@ class Pump:
 
     ``refused`` lists what it found different, ``broken`` says what went wrong in it, ``failed`` why files could not be
     put in; ``over`` is how the guest ended, ``usage`` what it used; ``words`` is what came on its error stream.
+    ``received`` counts bytes of files.
     """
 
     def __init__(self, sock: socket.socket, rest: bytes, talk: socket.socket, out: int, err: int, life: int) -> None:
@@ -53,23 +52,20 @@ class Pump:
         self._out = bytearray()
         self._wakes, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._lock = threading.Lock()
-        self._closed = False
-        self._closing = False
-        self._hung_up = False
+        self._closed = self._closing = self._hung_up = False
         self._gives_up = 0.0
         self._unpacker: Unpacker | None = None
         self._came = False
+        self.received = 0
         self.ready = threading.Event()
         self.done = threading.Event()
         self.collected = threading.Event()
         self.facts: dict[str, Any] = {}
         self.refused: list[str] = []
-        self.broken = ""
-        self.failed = ""
+        self.broken = self.failed = self.bad = ""
         self.over: dict[str, Any] | None = None
         self.usage: dict[str, Any] = {}
         self.words = b""
-        self.bad = ""
         self._thread = threading.Thread(target=self._work, name="fastness-container", daemon=True)
 
     def start(self, first: bytes) -> None:
@@ -96,6 +92,8 @@ class Pump:
         self.collected.clear()
         self._came = False
         self._unpacker = Unpacker(folder, max_bytes, max_files)
+        if self.done.is_set():
+            self.collected.set()
 
     def uncollect(self) -> None:
         """The folder is not to be written to any more."""
@@ -170,7 +168,8 @@ class Pump:
         self._close_guest()
         if self._unpacker is not None:
             self._unpacker.close()
-        for event in (self.ready, self.collected, self.done):
+        # In this order: who begins to wait for files meanwhile looks at the end.
+        for event in (self.ready, self.done, self.collected):
             event.set()
 
     def _turn(self) -> None:
@@ -207,7 +206,8 @@ class Pump:
 
     def _patience(self) -> float | None:
         """Milliseconds until there is something to be given up; hangs up where that is now."""
-        if not self._gives_up or self._closing:
+        # That our own side has nothing more to say is no reason to wait for the other.
+        if not self._gives_up or self.over is not None or self._hung_up:
             return None
         left = self._gives_up - time.monotonic()
         if left > 0:
@@ -297,6 +297,7 @@ class Pump:
             unpacker = self._unpacker
         if unpacker is None or self.bad:
             return
+        self.received += len(data)
         try:
             unpacker.feed(data)
         except BadParcel as error:

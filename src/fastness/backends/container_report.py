@@ -4,6 +4,7 @@ What came of a run in a container: its files as they arrived on this side, and h
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import msgspec
 from fastness._container import containers
 from fastness._container.deadline import Deadline
 from fastness._container.faults import EngineFault
+from fastness._container.typed import as_table
 from fastness.backends import native_report
 from fastness.backends.base import Report
 from fastness.backends.container_box import ContainerBox
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from fastness.runner.entries import Project
 
 _INSPECT_S = 2.0
+#: Seconds by which clocks of this process and of a control group may differ.
+_SLACK_S = 1.0
 #: Why a container's first process ended its guest.
 _WHY = {
     "cpu": (OutcomeKind.CPU, ""),
@@ -87,19 +91,21 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
     usage = pump.over or pump.usage
     if pump.bad and talk.reason is None:
         talk.reason = (OutcomeKind.PROTOCOL, pump.bad)
-    why = usage.get("why")
+    why = str(usage.get("why"))
     if talk.result is None and talk.reason is None and why in _WHY:
         talk.reason = _WHY[why]
+    # A first process that is somebody else's may tell anything; more than the processors had to give it cannot be.
+    spent = min(_seconds(usage), box.kind.ask.cpus * (time.monotonic() - box.born) + _SLACK_S)
     ended: dict[str, Any] | None = None
     killed = bool(_count(usage, "oom"))
     if pump.over is not None:
         status = usage.get("status")
         ended = {"status": status if type(status) is int and 0 <= status < 1 << 16 else 9, "rss": 0}
-        ended["cpu"] = _seconds(usage)
+        ended["cpu"] = spent
     elif talk.gone and talk.reason is None:
         killed, ended = _from_engine(box, engine)
     talk.memory = max(talk.memory, box.peak())
-    talk.cpu_s = max(talk.cpu_s, _seconds(usage))
+    talk.cpu_s = max(talk.cpu_s, spent)
     made = native_report.report(
         talk,
         ended=ended,
@@ -118,10 +124,14 @@ def report(talk: Talk, found: Collected, *, session: bool, queued: float, engine
         outcome = Outcome(kind, detail, made.outcome.signal, made.outcome.dropped_bytes)
         made = msgspec.structs.replace(made, outcome=outcome)
     if talk.request.bind is not None:
-        # That folder can be read and changed, and has no end but the disk's.
-        name = Guarantee.FS_CONFINED.value
-        shown = {**made.layers, name: "mountns, but for /work: a folder of this machine, without a quota"}
-        made = msgspec.structs.replace(made, layers=shown, lacks=(name,))
+        # That folder can be read and changed, and has no end but the disk's; a socket in it leads to who listens there.
+        files, network = Guarantee.FS_CONFINED.value, Guarantee.NET_CONFINED.value
+        shown = {
+            **made.layers,
+            files: "mountns, but for /work: a folder of this machine, without a quota",
+            network: f"{made.layers[network]}, but for sockets in /work, a folder of this machine",
+        }
+        made = msgspec.structs.replace(made, layers=shown, lacks=(files, network))
     return made
 
 
@@ -130,7 +140,7 @@ def _from_engine(box: ContainerBox, engine: Engine | None) -> tuple[bool, dict[s
     if engine is None:
         return False, None
     try:
-        state = containers.inspect(engine, box.container, Deadline(_INSPECT_S)).get("State") or {}
+        state = as_table(containers.inspect(engine, box.container, Deadline(_INSPECT_S)).get("State"))
     except EngineFault:
         return False, None
     code = state.get("ExitCode")

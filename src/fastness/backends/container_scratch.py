@@ -6,8 +6,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
+from typing import TYPE_CHECKING
 
 from fastness.runtime import remove_tree
+
+if TYPE_CHECKING:
+    from fastness.backends.container_pump import Pump
+
+#: Seconds between two looks at whether files still come.
+_STEP_S = 0.5
+
+
+def wait_for_files(pump: Pump, quiet: float, most: float) -> None:
+    """Block until all files have come, or none came for ``quiet`` seconds, or ``most`` seconds are over."""
+    now = since = time.monotonic()
+    end, seen = now + most, pump.received
+    while not pump.collected.wait(min(quiet, _STEP_S)):
+        now = time.monotonic()
+        if pump.received != seen:
+            seen, since = pump.received, now
+        if now >= end or now - since >= quiet:
+            return
 
 
 class Scratch:

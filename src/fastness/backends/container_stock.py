@@ -33,6 +33,8 @@ _KINDS_MAX = 16
 _TRUST_IDLE_S = 600.0
 #: Containers that are made at once.
 _AT_ONCE = 4
+#: Seconds for the removal of one from an engine that did not answer to the last.
+_SILENT_S = 1.0
 
 
 class Stock:
@@ -49,6 +51,7 @@ class Stock:
         self._asked: set[Kind] = set()
         self._coming: set[Kind] = set()
         self._keeper = Keeper()
+        self._patience = containers.END_S
         self._owner: Owner | None = None
         self._closed = False
 
@@ -69,10 +72,20 @@ class Stock:
             raise BackendError("running", "the sandbox is closed", "make a new one")
         box = container_box.birth(engine, image, kind, self._waiting)
         box.kind = kind
+        if not self._enter(box, engine):
+            # Nobody comes for it any more.
+            self._end(box, engine)
+            raise BackendError("running", "the sandbox was closed meanwhile", "make a new one")
+        return box
+
+    def _enter(self, box: ContainerBox, engine: Engine) -> bool:
+        """Count one among those that are alive; False where that is over."""
         with self._lock:
+            if self._closed:
+                return False
             self._live[box.container] = engine
             self._boxes.add(box)
-        return box
+            return True
 
     def make_many(self, birth: Callable[[], ContainerBox], count: int) -> list[ContainerBox]:
         """Several at once; where one fails the others are buried.  Raises what ``birth`` raises."""
@@ -170,20 +183,24 @@ class Stock:
 
     def _remove(self, name: str, engine: Engine) -> None:
         with self._lock:
+            # Before it is tried: where an earlier one fails, this one is not tried, and must not be forgotten.
+            self._left[name] = engine
             waiting = dict(self._left)
-        for one, where in {**waiting, name: engine}.items():
+        for one, where in waiting.items():
             try:
-                containers.remove(where, one)
+                containers.remove(where, one, self._patience)
             except EngineFault as fault:
+                if fault.kind == "silent":
+                    # The others are tried too, and not waited for as long each.
+                    self._patience = _SILENT_S
                 logging.getLogger("fastness").warning(
                     "the container %s could not be removed (%s); it ends by itself, and the next start, or "
                     "fastness doctor --sweep, removes it",
                     one[:12],
                     fault.cause,
                 )
-                with self._lock:
-                    self._left[one] = where
                 return
+            self._patience = containers.END_S
             with self._lock:
                 self._left.pop(one, None)
 

@@ -237,7 +237,7 @@ def image_build(**options: Any) -> int:
 @image.command("list", context_settings=_CONTEXT)
 @json_option
 def image_list(as_json: bool) -> int:
-    """Show the images that were made here."""
+    """Show the images that have this package's label."""
     from fastness.cli import image as bodies
 
     return bodies.list_images(as_json=as_json)

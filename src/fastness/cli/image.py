@@ -11,6 +11,7 @@ import msgspec
 
 from fastness.cli import exits
 from fastness.cli.console import err, say, size, stdout_console, table
+from fastness.cli.visible import one_line
 from fastness.errors import BackendError, TierUnavailable
 from fastness.tier import ProbeFailure, Tier
 
@@ -43,7 +44,7 @@ def build(*, source: str, packages: str | None, name: str | None) -> int:
 
 
 def list_images(*, as_json: bool) -> int:
-    """Show the images that were made here."""
+    """Show the images that have this package's label."""
     from fastness._container import image, inside
     from fastness._container.deadline import Deadline
     from fastness._container.faults import EngineFault
@@ -64,7 +65,8 @@ def list_images(*, as_json: bool) -> int:
     shown = table("image", "made of", "id", "size", "note", wrap=("image", "note"))
     for one in found:
         note = "" if one.guest == inside.digest() else "of another version: it works, and starts more slowly"
-        shown.add_row(one.name, one.flavour, one.id[:12], size(one.size), note)
+        # A label is what an image says of itself, whoever made it.
+        shown.add_row(one_line(one.name), one_line(one.flavour), one.id[:12], size(one.size), note)
     stdout_console().print(shown)
     return exits.OK
 

@@ -83,7 +83,7 @@ class Supervisor(Line):
             if self._unpacker is None:
                 folder = os.open("/work", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._fds.append(folder)
-                self._unpacker = parcel.Unpacker(folder, 1 << 50, 1 << 40)
+                self._unpacker = parcel.Unpacker(folder, 1 << 50, 1 << 40, whole=True)
             self._unpacker.feed(content)
             if self._unpacker.done:
                 self._unpacker = None
@@ -116,16 +116,16 @@ class Supervisor(Line):
         self._deadline = 0.0
         self._cpu_most = 0.0
 
-    def do_files(self) -> None:
+    def do_files(self, max_bytes: int, max_files: int) -> None:
         """Send what is in the work folder, whoever still runs."""
-        self._send_files()
+        self._send_files(max_bytes, max_files)
 
-    def do_finish(self) -> None:
+    def do_finish(self, max_bytes: int, max_files: int) -> None:
         """End everything, tell how it ended, send the files, and end."""
         self._end_all()
         self._drain()
         self._over()
-        self._send_files()
+        self._send_files(max_bytes, max_files)
         raise Ended
 
     # the guest's life
@@ -295,10 +295,10 @@ class Supervisor(Line):
                 peak=max(0, checks.memory_peak()), oom=max(0, kills - self._oom_before) if kills >= 0 else 0,
             )  # fmt: skip
 
-    def _send_files(self) -> None:
+    def _send_files(self, max_bytes: int, max_files: int) -> None:
         self.tell(cpu=max(0.0, checks.processor_s() - self._cpu_before), peak=max(0, checks.memory_peak()))
         # A folder of the machine's own is there already.
-        for piece in () if self._config["bound"] else parcel.of_path("/work"):
+        for piece in () if self._config["bound"] else parcel.of_path("/work", max_bytes, max_files):
             self.push(FILES, piece)
             if self.queued > _QUEUED:
                 self.flush(_LEAVE_S)

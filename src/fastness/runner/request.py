@@ -348,9 +348,9 @@ def _preopens(preopens: Any) -> tuple[str, ...]:
 
 
 def _image(image: Any) -> str | None:
-    if image is None or image == "":
+    if image is None:
         return None
-    if not isinstance(image, str) or len(image) > 256 or not image.isascii() or not image.isprintable():
+    if not isinstance(image, str) or not 0 < len(image) <= 256 or not image.isascii() or not image.isprintable():
         raise ConfigurationError("image", image, "the name of an image, such as NAME:TAG")
     return image
 

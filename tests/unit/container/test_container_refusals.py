@@ -13,7 +13,7 @@ import pytest
 import fastness
 from fastness.backends import registry
 from fastness.backends.container import ContainerBackend
-from fastness.errors import BackendError, TierUnavailable
+from fastness.errors import BackendError, ConfigurationError, TierUnavailable
 from fastness.runs import RunRequest
 from fastness.tier import Tier
 from fastness.waiting import drive
@@ -109,3 +109,9 @@ def test_the_registry_makes_it() -> None:
     backend = registry.make(Tier.CONTAINER)
     assert (backend.tier, backend.name, backend.sandboxed) == (Tier.CONTAINER, "container", True)
     drive(backend.aclose())
+
+
+def test_an_empty_name_of_an_image_is_not_that_of_the_default() -> None:
+    """It comes of a variable that is not set: the run must not be in another image than somebody meant."""
+    with pytest.raises(ConfigurationError, match="image is not accepted"):
+        fastness.run("1", tier="container", image="")

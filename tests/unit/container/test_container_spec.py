@@ -158,3 +158,25 @@ def test_python_guests_have_the_modules_of_every_native_guest() -> None:
 
     assert {name: inside.texts()[name] for name in inside.PYTHON} == native_config.sources()
     assert list(inside.PYTHON) == list(native_config.sources())
+
+
+class TestOddAnswers:
+    """What an engine tells in other types is something else than was asked for, and no error of ours."""
+
+    @pytest.mark.parametrize("odd", [5, "text", [1], [[2]], {"a": 1}, True])
+    @pytest.mark.parametrize("key", ["LogConfig", "Ulimits", "CapDrop", "SecurityOpt", "Tmpfs", "Binds", ""])
+    def test_of_a_container(self, key: str, odd: object) -> None:
+        found = told()
+        assert spec.differences(found, engine(), IMAGE, ASK) == []
+        found["HostConfig"] = {**found["HostConfig"], key: odd} if key else odd
+        assert spec.differences(found, engine(), IMAGE, ASK)
+
+    @pytest.mark.parametrize("odd", [5, "text", [1], {"a": 1}, True])
+    @pytest.mark.parametrize("key", ["Config", "Mounts"])
+    def test_of_the_rest_of_it(self, key: str, odd: object) -> None:
+        assert spec.differences({**told(), key: odd}, engine(), IMAGE, ASK)
+
+    def test_a_check_of_health_is_seen(self) -> None:
+        found = told()
+        found["Config"] = {**found["Config"], "Healthcheck": {"Test": ["CMD", "true"]}}
+        assert [one for one in spec.differences(found, engine(), IMAGE, ASK) if "Healthcheck" in one]

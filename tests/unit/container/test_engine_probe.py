@@ -16,14 +16,17 @@ from typing import Any
 import fake_engines as fakes
 import pytest
 
-from fastness._container import probe
+from fastness._container import image, probe
 from fastness._container.client import Client
 from fastness._container.deadline import Deadline
 from fastness._container.endpoint import Endpoint, find, parse
 from fastness._container.faults import EngineFault
+from fastness.cli.image import list_images
 from fastness.tier import Guarantee
 
 _PATIENCE_S = 0.4
+#: For an engine that answers.
+_ANSWER_S = 10.0
 
 
 def within(function: Callable[[], Any]) -> Any:
@@ -386,3 +389,51 @@ class TestHttp:
             with pytest.raises(EngineFault) as caught:
                 within(lambda: client.call("POST", "/images/load", Deadline(_PATIENCE_S), upload=upload))
         assert caught.value.kind == "silent"
+
+
+class TestOddAnswers:
+    """Whatever type a part of an answer has, it is refused or left out, and no error of Python's comes of it."""
+
+    @pytest.mark.parametrize("odd", [5, "text", [5], {"a": 5}, True, None])
+    def test_of_security(self, odd: object, tmp_path: Path) -> None:
+        with fakes.engine(fakes.answering(info={**fakes.INFO, "SecurityOptions": odd}), tmp_path / "s"):
+            found = probe.reach({}, f"unix://{tmp_path}/s", _ANSWER_S)
+        assert not found.seccomp
+
+    @pytest.mark.parametrize("odd", [5, "text", [5], {"a": 5}, True])
+    @pytest.mark.parametrize("key", ["Config", "Labels", "RootFS", "Size", "Env", "Id", ""])
+    def test_of_images(self, key: str, odd: object, tmp_path: Path) -> None:
+        honest = {"Id": f"sha256:{'a' * 64}", "Config": {"Labels": {}}, "RepoTags": ["x:y"]}
+        told = {**honest, key: odd} if key in ("Config", "RootFS", "Size", "Id") else {**honest, "Config": {key: odd}}
+        answers = {
+            "/images/x/json": fakes.http(told if key else odd),
+            "/images/json": fakes.http([told if key else odd]),
+        }
+        with fakes.engine(fakes.answering(answers), tmp_path / "s"):
+            client = Client(Endpoint(path=str(tmp_path / "s")))
+            try:
+                found = image.find(client, "x", Deadline(_ANSWER_S))
+            except EngineFault as fault:
+                assert (key in ("Id", ""), fault.kind) == (True, "broken")
+            else:
+                assert (found.id, found.flavour) == ("a" * 64, "")
+            assert all(one.flavour == "" for one in image.list_ours(client, Deadline(_ANSWER_S)))
+
+    @pytest.mark.parametrize("name", ["x/../../info", "..", "a b", ""])
+    def test_a_name_leads_nowhere_else(self, name: str, tmp_path: Path) -> None:
+        with pytest.raises(EngineFault, match="no image has such a name"):
+            image.find(Client(Endpoint(path=str(tmp_path / "s"))), name, Deadline(_ANSWER_S))
+
+
+def test_what_an_image_says_of_itself_is_shown_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"Id": f"sha256:{'a' * 64}", "RepoTags": ["x:y"], "Labels": {"fastness.image": "\x1b]0;title\x07"}}
+    monkeypatch.setenv("FASTNESS_ENGINE", f"unix://{tmp_path}/s")
+    with fakes.engine(fakes.answering({"/images/json": fakes.http([row])}), tmp_path / "s"):
+        list_images(as_json=False)
+    shown = capsys.readouterr().out
+    assert "x:y" in shown
+    assert "title" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown

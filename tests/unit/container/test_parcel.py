@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,49 @@ def test_what_lies_too_deep_is_counted(tmp_path: Path) -> None:
     found = unpack(data, tmp_path / "out")
     assert found.done
     assert found.skipped == 1
+
+
+def test_more_folders_side_by_side_than_descriptors(tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    for number in range(100):
+        (source / f"d{number}").mkdir(parents=True)
+        (source / f"d{number}" / "file").write_text("x")
+    fd = opened(source)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 20, before[1]))
+    try:
+        data = b"".join(parcel.of_folder(fd))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        os.close(fd)
+    found = unpack(data, tmp_path / "out")
+    assert (found.done, found.skipped) == (True, 0)
+    assert len(list((tmp_path / "out").glob("*/file"))) == 100
+
+
+def test_what_is_beyond_the_bounds_is_named_and_not_sent(tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for name in ("a", "b", "c"):
+        # No block of them is there: only their length is beyond what may come.
+        with (source / name).open("wb") as file:
+            file.truncate(600)
+    (source / "d").write_text("small")
+    fd = opened(source)
+    data = b"".join(parcel.of_folder(fd, 1000, 100))
+    few = b"".join(parcel.of_folder(fd, 1 << 20, 2))
+    os.close(fd)
+    assert len(data) < 1400
+    found = unpack(data, tmp_path / "out")
+    assert (found.done, found.beyond) == (True, "b")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a", "d"]
+    found = unpack(few, tmp_path / "few")
+    assert (found.done, found.beyond) == (True, "c")
+
+
+def test_where_all_must_come_an_entry_that_does_not_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    fd = opened(tmp_path / "out")
+    with pytest.raises(BadParcel):
+        Unpacker(fd, 1 << 20, 100, whole=True).feed(record(p="", k="skipped", s=0, n=1) + END)
+    os.close(fd)
