@@ -64,6 +64,10 @@ def package(
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
     # Of texts, numbers, true, false and lists of them the two languages have the same words.
     return json.dumps(value)
 

@@ -41,6 +41,8 @@ _KNOWN = {
     "memory": "notes for an owner, found by their words",
     "net": "requests of HTTP",
     "process": "programs, each in a fresh box",
+    "schedule": "methods of its own, called later",
+    "signals": "what plugins of an owner tell each other, by topics",
     "storage": "keys and values of plugin and owner",
 }
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from fastness.plugins.ledger import MediationPolicy
     from fastness.plugins.lifecycle import DefaultPluginHost, PluginState
     from fastness.plugins.mediation import sandbox_plugin
+    from fastness.plugins.scheduling import Fired
     from fastness.plugins.shown import Revocation, Shown
     from fastness.runs import (
         Applied,
@@ -115,6 +116,7 @@ _HOME = {
     "fastness.plugins.ledger": ("MediationPolicy",),
     "fastness.plugins.lifecycle": ("DefaultPluginHost", "PluginState"),
     "fastness.plugins.mediation": ("sandbox_plugin",),
+    "fastness.plugins.scheduling": ("Fired",),
     "fastness.plugins.shown": ("Revocation", "Shown"),
     "fastness.runs": (
         "Applied",
@@ -183,6 +185,7 @@ __all__ = [
     "Scope",
     "Shown",
     "Revocation",
+    "Fired",
     # plugins of a host in this process: held to a policy there, or run in guests
     "DefaultPluginHost",
     "PluginState",

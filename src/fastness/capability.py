@@ -48,6 +48,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     documentation: str = ""
 
 
+def _no_methods(_: Any) -> tuple[str, ...]:
+    return ()
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a kind of capability is.
@@ -55,7 +59,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     ``scope`` is its :class:`Scope` subclass.  ``meet(asked, allowed)`` is the widest scope within both, or None where
     that is nothing.  ``exceeds(asked, allowed)`` lists in words what the first has beyond the second, for the diff that
     an owner is shown.  ``risk`` says in plain words, for somebody who has never read this, what a scope lets a plugin
-    do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.
+    do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.  ``methods(scope)``
+    names the methods of the plugin that a scope has called: a manifest must have them.
     """
 
     kind: str
@@ -65,6 +70,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     exceeds: Callable[[Any, Any], list[str]]
     risk: Callable[[Any], str]
     enforced: tuple[str, ...]
+    methods: Callable[[Any], tuple[str, ...]] = _no_methods
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name, or None."""
@@ -100,7 +106,8 @@ class CallContext(msgspec.Struct, kw_only=True):
 
     ``cost`` is what the call cost, in billionths of the operator's currency, and ``cpu_s`` the seconds of processor
     time that it took outside of the guest: an adapter sets both.  ``opened`` has what calls of the run have left open,
-    by numbers of the adapter's; all calls of a run share it, and no other run's.
+    by numbers of the adapter's; all calls of a run share it, and no other run's.  ``dropped`` counts fields that an
+    adapter left out of what the guest sent, because only the host may say them: it is recorded with the outcome.
 
     An adapter sets ``effect`` before it does what cannot be undone: what it refuses from then on is the answer, and is
     recorded so.  Where it is cancelled and cannot stop what it has begun, it leaves in ``rest`` an ``asyncio.Future``
@@ -120,6 +127,7 @@ class CallContext(msgspec.Struct, kw_only=True):
     note: Callable[[str, str], None] | None = None
     cost: int = 0
     cpu_s: float = 0.0
+    dropped: int = 0
     opened: dict[int, Opened] = {}
     effect: bool = False
     # No future is named here: of those who import this few have a loop.

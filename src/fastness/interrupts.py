@@ -7,6 +7,7 @@ Python raises them between any two instructions of the main thread (``signal(7)`
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # typeshed has none
 import contextlib
 import signal
 import threading
@@ -15,6 +16,11 @@ from types import FrameType, TracebackType
 from typing import Any
 
 __all__ = ["Interrupts"]
+
+# As the module signal's, without looking whether what is given and found is a member of its enumerations, which takes
+# ten times as long.  A handler that is no function is a number here.
+_INTERRUPT = int(signal.SIGINT)
+_set, _get = _signal.signal, _signal.getsignal
 
 
 class Interrupts:
@@ -30,10 +36,10 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
+            handler = _get(_INTERRUPT)
             if callable(handler):
                 self._handler = handler
-                signal.signal(signal.SIGINT, self._note)
+                _set(_INTERRUPT, self._note)
         return self
 
     def __exit__(
@@ -51,15 +57,15 @@ class Interrupts:
             self._as_ever()
             yield
         finally:
-            signal.signal(signal.SIGINT, self._note)
+            _set(_INTERRUPT, self._note)
 
     def _as_ever(self) -> None:
         if self._handler is None:
             return
-        signal.signal(signal.SIGINT, self._handler)
+        _set(_INTERRUPT, self._handler)
         came, self._came = self._came, 0
         if came:
-            self._handler(signal.SIGINT, None)
+            self._handler(_INTERRUPT, None)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came += 1

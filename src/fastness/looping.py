@@ -171,7 +171,12 @@ class LoopWaiting:
         await anyio.wait_writable(sock)
 
     async def events(self, waiter: select.epoll, seconds: float) -> list[tuple[int, int]]:
-        """The waiter is waited for like anything else that can be read."""
+        """The waiter is waited for like anything else that can be read; with 0 ``seconds`` others get one turn."""
+        if not seconds:
+            import anyio.lowlevel
+
+            await anyio.lowlevel.checkpoint()
+            return waiter.poll(0)
         return waiter.poll(0) if await self.readable(waiter.fileno(), seconds) else []
 
     async def pause(self, seconds: float) -> None:

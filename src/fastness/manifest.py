@@ -153,6 +153,7 @@ class _Reader:
             "limits": self._limits(plain.get("limits", {})),
             **{name: self._patterns(plain, name, runtime) for name in _LISTS},
         }
+        self._called(fields["capabilities"], fields["methods"])
         return None if self.problems else Manifest(**fields)
 
     # single fields
@@ -312,6 +313,16 @@ class _Reader:
             if scope is not None and not why:
                 found.setdefault(spec.kind, Request(kind=spec.kind, scope=scope, reason=str(item["reason"])))
         return tuple(found.values())
+
+    def _called(self, capabilities: tuple[Request, ...], methods: tuple[str, ...]) -> None:
+        """Whether each method that a scope names is one."""
+        for one in capabilities:
+            for name in self.specs[one.kind].methods(one.scope):
+                if name not in methods:
+                    self.add(
+                        "capabilities",
+                        f"{one.kind} names {shown(name)}, which is none of its methods{meant(name, methods)}",
+                    )
 
 
 class _ScopeReader:

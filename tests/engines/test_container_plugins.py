@@ -4,12 +4,14 @@ Plugins in the tier: a broker's calls come out of a container and their answers 
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 import fastness
 from fastness import config
+from fastness.plugins.scheduling import Fired
 from fastness.runs import OutcomeKind
 
 _MANIFEST = """
@@ -18,20 +20,29 @@ version = "1.0.0"
 api = 1
 runtime = "python"
 entry = "main.py"
-methods = ["count", "look"]
+methods = ["count", "look", "later"]
 
 [[capabilities]]
 kind = "storage"
 quota = 4096
 reason = "Keeps a count."
+
+[[capabilities]]
+kind = "schedule"
+standing = 1
+reason = "Counts later."
 """
 _CODE = """
 import os
+import time
 
 def count(ctx, by):
     kept = ctx.storage.get("count") or 0
     ctx.storage.put("count", kept + by)
     return ctx.storage.get("count")
+
+def later(ctx, by):
+    return ctx.schedule.at(time.time(), "count", {"by": by, "approved": True})
 
 def look(ctx):
     return {"net": getattr(ctx, "net", None) is None, "user": os.getuid()}
@@ -57,6 +68,20 @@ def test_a_plugin_in_a_container(named: str, plugin: Path) -> None:
             assert (result.outcome.kind, result.value, result.tier) == (OutcomeKind.OK, expected, "container")
         seen = host.invoke("acme.counter", "look", owner="ann").value
         assert seen == {"net": True, "user": 65532}
+
+
+def test_a_plugin_that_is_called_later(named: str, plugin: Path) -> None:
+    """By the host, in a container of its own, with what was not forged."""
+    fired: list[Fired] = []
+    with fastness.PluginHost(tier="container", schedule=True, on_fired=fired.append) as host:
+        host.install(plugin)
+        host.grant("acme.counter", owner="ann", all=True)
+        assert host.invoke("acme.counter", "later", {"by": 5}, owner="ann").raise_for_outcome().value == 1
+        ends = time.monotonic() + 60
+        while not fired and time.monotonic() < ends:
+            time.sleep(0.05)
+    assert fired[0].result is not None
+    assert (fired[0].result.value, fired[0].result.tier) == (5, "container")
 
 
 _BUILDER = """
@@ -160,3 +185,47 @@ def test_a_plugin_that_lives_in_a_container(named: str, tmp_path: Path) -> None:
     finally:
         host.stop()
         plugin.close()
+
+
+_TELLER = """
+id = "acme.{id}"
+version = "1.0.0"
+api = 1
+runtime = "python"
+entry = "main.py"
+methods = ["tell", "hear"]
+
+[[capabilities]]
+kind = "signals"
+publish = ["news.*"]
+subscribe = ["news.*"]
+handlers = [{{topic = "news.*", method = "hear"}}]
+reason = "To tell."
+"""
+_TELL = """
+import os
+
+def tell(ctx):
+    return [ctx.signals.publish("news.a", {"text": "tea", "owner": "bob"}), ctx.signals.take()["signals"]]
+
+def hear(ctx, signal):
+    return [signal["topic"], signal["sender"], signal["data"], os.getuid()]
+"""
+
+
+def test_signals_between_containers(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One container sends what leads to a call in another."""
+    monkeypatch.setenv("FASTNESS_HOME", str(tmp_path / "home"))
+    with fastness.PluginHost(tier="container") as host:
+        for id in ("one", "two"):
+            folder = tmp_path / id
+            folder.mkdir()
+            (folder / "plugin.toml").write_text(_TELLER.format(id=id))
+            (folder / "main.py").write_text(_TELL)
+            host.install(folder)
+            host.grant(f"acme.{id}", owner="ann", all=True)
+        assert host.invoke("acme.one", "tell", owner="ann").value == [{"queued": 2, "dropped": 0}, []]
+        (made,) = host.deliver()
+        assert made.result is not None
+        assert (made.plugin, made.result.tier) == ("acme.two", "container")
+        assert made.result.value == ["news.a", "acme.one", {"text": "tea"}, 65532]

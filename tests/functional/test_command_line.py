@@ -335,6 +335,8 @@ def test_explain() -> None:
     out = fastness("explain", "wasm").out.decode()
     assert "It promises:" in out
     assert "It does not stop:" in out
+    assert "A vulnerability, if:\n  ENV_SCRUBBED: A guest learns a variable" in out
+    assert "No vulnerability, if:\n  A bug of wasmtime" in out
     assert "Here: it holds" in out
 
 

@@ -84,7 +84,16 @@ class Paper:
         return len(self.rows)
 
     def done(
-        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+        self,
+        number: int,
+        intent: Intent,
+        *,
+        code: str,
+        micros: int,
+        bytes_in: int,
+        bytes_out: int,
+        cost: int = 0,
+        dropped: int = 0,
     ) -> None:
         self.rows.append(f"outcome {number} {code}".strip())
 

@@ -24,6 +24,7 @@ from fastness.broker.calls import RunCalls
 from fastness.broker.gate import Gate
 from fastness.capabilities.llm import Llm, LlmScope
 from fastness.capabilities.memory import Memory, MemoryScope
+from fastness.capabilities.schedule import Schedule, ScheduleScope
 from fastness.errors import ConfigurationError
 from fastness.metering.ledger import Ledger
 from fastness.runs import DenialCode, OutcomeKind, PluginCall
@@ -349,3 +350,28 @@ def test_models_and_memory_by_lines(host: Host, tmp_path: Path) -> None:
     assert msgspec.json.decode(said[4].removeprefix("ok "))["notes"][0]["excerpt"] == "it is a boiler"
     assert said[5].startswith("no invalid")
     assert len(server.asked) == 1
+
+
+def test_schedules_by_lines(host: Host, tmp_path: Path) -> None:
+    """A program without frames schedules a method of its own; what was forged is dropped, and what is no time refused."""
+    schedule = Schedule(str(tmp_path / "schedule.db"), lambda plugin: ("tell",))
+    scope = ScheduleScope(standing=2)
+    calls = RunCalls(
+        Gate({"schedule": scope}, {"schedule": schedule.spec}, {"schedule": schedule}),
+        host.paper, run="r", plugin="p", owner="o", calls=10, value_bytes=1 << 20, deadline=time.monotonic() + 60,
+    )  # fmt: skip
+    asked = (
+        b'schedule every {"seconds":60,"method":"tell","args":{"n":1,"owner":"x"}}\n',
+        b'schedule every {"seconds":0,"method":"tell"}\n',
+        b'schedule at {"when":"2026-10-25T02:30:00","method":"tell"}\n',
+        b'schedule at {"when":0,"method":"tell","owner":"x"}\n',
+        b"schedule list {}\n",
+    )
+    said = lines(run(host, teller(*asked), calls=calls))
+    assert said[0] == "ok 1"
+    assert [one.split()[1] for one in said[1:4]] == ["rate", "unsupported", "invalid"]
+    (one,) = msgspec.json.decode(said[4].removeprefix("ok "))["schedules"]
+    assert (one["id"], one["method"], one["every"]) == (1, "tell", 60.0)
+    (due,), _ = schedule.store.claim("a", 1 << 60, most=9, each=9, busy={}, grace=0)
+    assert due.args == b'{"n":1}'
+    schedule.store.close()

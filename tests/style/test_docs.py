@@ -10,15 +10,13 @@ import pytest
 
 import fastness
 import fastness.testing
-from fastness.attack import registry as registry_of_attacks
-from fastness.attack.model import Rule
 from fastness.backends import registry
 from fastness.bench import broker, native
 from fastness.cli import exits
 from fastness.limits import GIB, KIB, MIB, RANGES, Limits
 from fastness.runner.request import OPTIONS
 from fastness.runs import DenialCode, OutcomeKind, RunResult
-from fastness.tier import LIMITS_OF, Guarantee, Tier
+from fastness.tier import LIMITS_OF, Tier
 
 ROOT = Path(__file__).resolve().parents[2]
 API = (ROOT / "docs" / "api.md").read_text("utf-8")
@@ -141,29 +139,6 @@ def test_what_tiers_do_not_stop_is_that_of_the_code() -> None:
     page = (ROOT / "docs" / "choosing-a-tier.md").read_text("utf-8")
     said = {row[0].strip("`"): row[1] for row in rows(section("What each tier does not stop", page))}
     assert said == {tier.value: limits for tier, limits in LIMITS_OF.items()}
-
-
-def test_every_guarantee_of_a_served_tier_has_a_boundary_and_an_attack() -> None:
-    """What is promised is bounded in words, and backed by at least one attack."""
-    folder = ROOT / "docs" / "security"
-    promised = {guarantee.value for tier in registry.SERVED for guarantee in tier.guarantees}
-    for page in ("boundaries.md", "attacks.md"):
-        cells = re.findall(r"^\| ([A-Z_]+) \|", (folder / page).read_text("utf-8"), re.MULTILINE)
-        assert set(cells) <= {promise.value for promise in (*Guarantee, *Rule)}
-        assert promised <= set(cells), page
-
-
-def test_the_attacks_named_behind_each_guarantee_are_those_of_the_corpus() -> None:
-    """The page on boundaries names, for each guarantee, exactly the shipped attacks that claim it."""
-    page = (ROOT / "docs" / "security" / "boundaries.md").read_text("utf-8")
-    part = section("The attacks behind each", page)
-    table = re.findall(r"^\| ([A-Z_]+) \| (.*) \|$", part, re.MULTILINE)
-    said = {name: set(re.findall(r"`([^`]+)`", ids)) for name, ids in table}
-    shipped: dict[str, set[str]] = {}
-    for attack in registry_of_attacks.load():
-        if attack.attack.__module__.startswith("fastness.attack.corpus."):
-            shipped.setdefault(attack.claim.guarantee.value, set()).add(attack.id)
-    assert said == shipped
 
 
 def test_speed_promises_are_those_of_the_benchmark() -> None:

@@ -51,6 +51,8 @@ class Layer(enum.Enum):
     RLIMIT = "rlimit"
     #: The guest has no power and can gain none: no capability, no other user, no set-user-id program.
     PRIVILEGE = "privilege"
+    #: Nothing: what the tier is said not to stop, and must be seen not to.
+    NOTHING = "nothing"
 
 
 #: Layers that leave a row in ``denials``.
@@ -73,10 +75,12 @@ class Rule(enum.StrEnum):
 
 
 class Verdict(enum.Enum):
-    """What came of an attack.  Closed.  Only ``held`` and ``skipped`` are good."""
+    """What came of an attack.  Closed.  Only ``held``, ``allowed`` and ``skipped`` are good."""
 
     #: The effect did not happen, for the stated reason, and it did happen in the control.
     HELD = "held"
+    #: The effect happened, as is said of this tier: it does not stop this.
+    ALLOWED = "allowed"
     #: The effect happened.
     ESCAPED = "escaped"
     #: The effect did not happen in the control either, so nothing is proven.
@@ -89,7 +93,7 @@ class Verdict(enum.Enum):
     @property
     def good(self) -> bool:
         """Whether the suite may pass with it."""
-        return self in (Verdict.HELD, Verdict.SKIPPED)
+        return self in (Verdict.HELD, Verdict.ALLOWED, Verdict.SKIPPED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,24 +111,33 @@ class Expect:
 
     ``layer`` is what stops it; ``code`` is the ``DenialCode`` value of the row that must be there, for layers that
     record one; ``outcomes`` are the ``OutcomeKind`` values that the run may end with.  ``calls`` are the operations of
-    which the row must be one; empty for any.
+    which the row must be one; empty for any.  ``says`` is, where nothing stops it, what is said of this tier instead of
+    the claim, in one sentence.
     """
 
     layer: Layer
     code: str | None = None
     outcomes: tuple[str, ...] = ("ok", "guest_error")
     calls: tuple[str, ...] = ()
+    says: str = ""
 
     def __post_init__(self) -> None:
         if (self.layer in RECORDING) != (self.code is not None):
             raise ValueError("a denial code goes with the layers that record denials, and with no other")
         if self.calls and self.code is None:
             raise ValueError("calls are looked for in the rows of layers that record denials")
+        if (self.layer is Layer.NOTHING) != self.says.endswith("."):
+            raise ValueError("what nothing stops is said in a sentence, and nothing else is")
 
 
 def refused(*calls: str, outcomes: tuple[str, ...] = ("ok", "guest_error")) -> Expect:
     """What is expected where the filter of a native guest refuses one of ``calls``."""
     return Expect(Layer.SECCOMP, "syscall", outcomes, calls)
+
+
+def allowed(says: str) -> Expect:
+    """What is expected of a tier that is said, by the sentence ``says``, not to stop the attack."""
+    return Expect(Layer.NOTHING, says=says)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -203,3 +216,9 @@ class Outcome:
     def layer(self) -> str:
         """What stopped it, in one word: a value of :class:`Layer`; empty where nothing is known to have."""
         return self.stopped_by.partition(":")[0] if self.verdict is Verdict.HELD else ""
+
+    @property
+    def says(self) -> str:
+        """What is said of the tier: the attack's claim, or that this is not stopped."""
+        expect = self.attack.tiers.get(self.tier)
+        return (expect.says if expect else "") or self.attack.claim.says

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fastness.attack import rows
 from fastness.attack.matrix import Matrix
 from fastness.attack.model import Outcome, Verdict
 from fastness.attack.plan import Standing
-from fastness.tier import LIMITS_OF, Tier
 
 #: Version of the object that ``fastness attack --json`` prints.
 SCHEMA = 1
@@ -44,7 +44,7 @@ def good(outcomes: Sequence[Outcome]) -> bool:
 def counts(outcomes: Sequence[Outcome]) -> dict[Verdict, int]:
     """How many there are of each verdict, worst first."""
     found = Counter(outcome.verdict for outcome in outcomes)
-    order = (Verdict.ESCAPED, Verdict.VOID, Verdict.UNEXPECTED, Verdict.HELD, Verdict.SKIPPED)
+    order = (Verdict.ESCAPED, Verdict.VOID, Verdict.UNEXPECTED, Verdict.HELD, Verdict.ALLOWED, Verdict.SKIPPED)
     return {verdict: found[verdict] for verdict in order}
 
 
@@ -92,7 +92,7 @@ def to_dict(proof: Proof) -> dict[str, Any]:
                 "family": outcome.attack.family,
                 "tier": outcome.tier,
                 "guarantee": outcome.attack.claim.guarantee.value,
-                "claim": outcome.attack.claim.says,
+                "claim": outcome.says,
                 "verdict": outcome.verdict.value,
                 "stopped_by": outcome.stopped_by,
                 "layer": outcome.layer,
@@ -137,6 +137,8 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "",
         "Made by `fastness attack --write-doc`; do not edit.",
         "Each line was attacked: inside the tier the attack had no effect, and where nothing stops it, it had.",
+        'Lines below "not stopped" were attacked too: there it had one, as is said of that tier.',
+        "[Boundaries](boundaries.md) says what of this is a vulnerability.",
         "Run `fastness attack` to see the same on your own machine.",
         "",
         "What stops an attack:",
@@ -155,16 +157,5 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "",
     ]
     for tier in sorted({outcome.tier for outcome in outcomes}):
-        lines += [f"## {tier}", "", "| guarantee | what is claimed | attack | stopped by |", "|---|---|---|---|"]
-        rows = [outcome for outcome in outcomes if outcome.tier == tier]
-        order = Tier(tier).guarantees
-        rows.sort(key=lambda o: (o.attack.claim.guarantee.value, o.attack.id))
-        for outcome in rows:
-            by = outcome.stopped_by if outcome.verdict is Verdict.HELD else f"**{outcome.verdict.value}**"
-            claim = outcome.attack.claim
-            lines.append(f"| {claim.guarantee.value} | {claim.says} | `{outcome.attack.id}` | {by} |")
-        untested = sorted({g.value for g in order} - {outcome.attack.claim.guarantee.value for outcome in rows})
-        if untested:
-            lines += ["", f"Proven by `fastness doctor` only: {', '.join(untested)}."]
-        lines += ["", f"Not stopped: {LIMITS_OF[Tier(tier)]}.", ""]
+        lines += rows.section(tier, [rows.row(outcome) for outcome in outcomes if outcome.tier == tier])
     return "\n".join(lines)

@@ -65,7 +65,10 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox, controls: Con
         detail = f"the control could not be tried: {_words(error)}"
         return Outcome(attack, tier, Verdict.VOID, detail=detail, seen=inside.seen)
     wrong, by = "", ""
-    if inside.happened:
+    if expect.layer is Layer.NOTHING:
+        verdict, wrong = _allowed(inside, control)
+        by = "nothing" if inside.happened else ""
+    elif inside.happened:
         verdict, wrong = Verdict.ESCAPED, inside.seen
     elif not control.happened:
         verdict, wrong = Verdict.VOID, f"the control failed: {control.seen}"
@@ -73,6 +76,15 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox, controls: Con
         wrong, by = explain(inside, expect)
         verdict = Verdict.UNEXPECTED if wrong else Verdict.HELD
     return Outcome(attack, tier, verdict, by, wrong, inside.seen, control.seen, control_seconds=took)
+
+
+def _allowed(inside: Effect, control: Effect) -> tuple[Verdict, str]:
+    """What is to be said of an attack that a tier is said not to stop, and what is wrong with what is said."""
+    if inside.happened:
+        return Verdict.ALLOWED, ""
+    if not control.happened:
+        return Verdict.VOID, f"the control failed: {control.seen}"
+    return Verdict.UNEXPECTED, f"it is said not to be stopped, and had no effect: {inside.seen}"
 
 
 def _words(error: Exception) -> str:

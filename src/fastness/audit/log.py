@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from fastness.audit import keys, schema, writers
-from fastness.audit.record import GENESIS, KILLED, About, AuditRecord, Sealer, clean, number, texts_of
+from fastness.audit.record import GENESIS, KILLED, About, AuditRecord, Sealer, clean, cleaned, number, texts_of
 from fastness.database import failed
 from fastness.errors import BackendError, FastnessError
 from fastness.runs import DenialCode
@@ -31,7 +31,7 @@ _TOGETHER = 256
 #: How many of a record's values say what it is about.
 _ABOUT = 6
 #: The others of an intent.
-_ANNOUNCED = ("intent", "allowed", "", 0, 0, 0, 0, 0)
+_ANNOUNCED = ("intent", "allowed", "", 0, 0, 0, 0, 0, 0)
 #: Outcomes, and what else has happened, that wait for the next commit because theirs failed.
 _LATE = 4096
 #: Codes that say that it was refused before any effect; what was refused later has another code.
@@ -108,13 +108,14 @@ class AuditLog:
         bytes_in: int = 0,
         bytes_out: int = 0,
         cost: int = 0,
+        dropped: int = 0,
     ) -> None:
         """
         Record how what was announced by the record of this number has ended.
 
         Where that fails, BackendError is raised, and the outcome is kept and written before the next record.
         """
-        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost)
+        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost, dropped)
         self._append(values, closes=of)
 
     def intend_at_once(self, about: About) -> int | None:
@@ -132,14 +133,15 @@ class AuditLog:
         bytes_in: int = 0,
         bytes_out: int = 0,
         cost: int = 0,
+        dropped: int = 0,
     ) -> bool:
         """As :meth:`done`; False, and nothing recorded, where that would wait for others."""
-        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost)
+        values = self._of(about) + _outcome(of, code, micros, bytes_in, bytes_out, cost, dropped)
         return self._append_at_once(values, closes=of) is not None
 
     def refused(self, about: About, *, code: str) -> None:
         """Record what was refused, and did not happen."""
-        self._append((*self._of(about), "intent", "refused", clean(code), 0, 0, 0, 0, 0))
+        self._append((*self._of(about), "intent", "refused", clean(code), 0, 0, 0, 0, 0, 0))
 
     # of the host itself
 
@@ -162,8 +164,8 @@ class AuditLog:
 
         With ``keep`` it has happened: where BackendError is raised it is kept, as outcomes are.
         """
-        texts = (run, plugin, owner, capability, op, target)
-        values = (*map(clean, texts), "event", clean(decision), clean(code), 0, 0, 0, 0, 0)
+        texts = cleaned((run, plugin, owner, capability, op, target, decision, code))
+        values = (*texts[:_ABOUT], "event", *texts[_ABOUT:], 0, 0, 0, 0, 0, 0)
         return schema.record_of(self._append(values, sync=sync, keep=keep))
 
     def settle(self) -> None:
@@ -385,11 +387,10 @@ class AuditLog:
         for intent in owed.fetchall():
             seq += 1
             # What it was about, from ``run`` to ``target``.
-            values = (*intent[2 : 2 + _ABOUT], "outcome", "allowed", KILLED, 0, 0, 0, 0, intent[0])
+            values = (*intent[2 : 2 + _ABOUT], "outcome", "allowed", KILLED, 0, 0, 0, 0, 0, intent[0])
             previous = self._insert(connection, seq, previous, values)[-1]
 
 
-def _outcome(of: int, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int) -> tuple[Any, ...]:
+def _outcome(of: int, code: str, *counts: int) -> tuple[Any, ...]:
     decision = "refused" if code in _REFUSALS else "allowed"
-    counts = (number(micros), number(bytes_in), number(bytes_out), number(cost))
-    return "outcome", decision, clean(code), *counts, of
+    return "outcome", decision, clean(code), *map(number, counts), of

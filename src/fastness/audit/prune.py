@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from fastness import owed
 from fastness.audit import keys, schema
 from fastness.audit.log import AuditLog
 from fastness.audit.record import FIELDS, AuditRecord, Sealer
@@ -33,6 +34,7 @@ def prune(log: AuditLog, *, before: float) -> int:
     The last record stays, and so does each that is not older than an intent without an outcome.  A record says what was
     done.  Raises BackendError, and removes nothing, where one that would go is damaged.
     """
+    owed.settle()
     database = schema.database(log.path)
     try:
         with database.reading() as connection:

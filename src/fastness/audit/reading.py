@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fastness import owed
 from fastness.audit import schema
 from fastness.audit.record import AuditRecord
 from fastness.database import failed
@@ -40,6 +41,7 @@ def records(path: str, query: Query | None = None, *, after: int = -1) -> Iterat
     A trail that is not there has none.  Raises BackendError.
     """
     query = query or Query()
+    owed.settle()
     if not os.path.lexists(path):
         return
     database = schema.database(path)
@@ -63,6 +65,7 @@ def records(path: str, query: Query | None = None, *, after: int = -1) -> Iterat
 def last(path: str, query: Query | None = None, *, count: int) -> list[AuditRecord]:
     """The last ``count`` records of a query, oldest first.  Raises BackendError."""
     query = query or Query()
+    owed.settle()
     if not os.path.lexists(path):
         return []
     database = schema.database(path)
@@ -88,6 +91,7 @@ def waiting(path: str, plugin: str, owner: str | None = None) -> list[AuditRecor
 
     Raises BackendError.
     """
+    owed.settle()
     if not os.path.lexists(path):
         return []
     database = schema.database(path)

@@ -36,11 +36,12 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``code``: a ``DenialCode``, ``failed``, ``invalid``, or :data:`KILLED`; empty where all went well.  Of an outcome
     also a ``DenialCode`` after ``answer_``, where the effect happened or may have and its answer was refused, and
     ``late``, where it was done when nobody waited any more.  Of events about plugins also ``disabled``,
-    ``quarantined``, ``not_permitted``, ``changed``, ``crashed`` and ``protocol``.
+    ``quarantined``, ``not_permitted``, ``changed``, ``crashed``, ``protocol``, ``missed`` and ``killed``.
 
     ``target`` names what was acted on, never a payload, a credential or a URL's query.  ``micros`` is how long the
     effect took, ``bytes_in`` what went to the guest, ``bytes_out`` what came from it.  ``cost`` is what an effect cost,
-    in billionths of the operator's currency.
+    in billionths of the operator's currency.  ``dropped`` is how many fields were left out of what the guest sent,
+    because only the host may say them.
 
     ``writer`` is the process that wrote it, by a random name.
 
@@ -63,6 +64,7 @@ class AuditRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     bytes_in: int = 0
     bytes_out: int = 0
     cost: int = 0
+    dropped: int = 0
     intent: int = 0
     writer: str = ""
     prev_hash: str = GENESIS
@@ -109,7 +111,7 @@ class About(Protocol):
 
 
 FIELDS: tuple[str, ...] = AuditRecord.__struct_fields__
-_COST = FIELDS.index("cost")
+_COST, _DROPPED = FIELDS.index("cost"), FIELDS.index("dropped")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -128,10 +130,12 @@ class Sealer:
     def seal(self, row: tuple[Any, ...]) -> str:
         """The ``hash`` of a row without its last value, which is the hash."""
         # A list in JSON: no two rows have the same text, since all values are texts and numbers of fixed places.
-        # Of what cost nothing, as nothing did before there was this field, the list has one value less.
+        # Where nothing was dropped, as nothing was before there was this field, the list has one value less, and where
+        # that cost nothing besides, two.
         inner = self._inner.copy()
-        free = len(row) > _COST and row[_COST] == 0
-        inner.update(_encode(row[:_COST] + row[_COST + 1 :] if free else row))
+        if len(row) > _DROPPED and row[_DROPPED] == 0:
+            row = row[: _COST if row[_COST] == 0 else _DROPPED] + row[_DROPPED + 1 :]
+        inner.update(_encode(row))
         outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.hexdigest()
@@ -162,7 +166,11 @@ def number(value: int) -> int:
 
 def texts_of(about: About) -> tuple[str, ...]:
     """What a record is about, as the record keeps it."""
-    texts = (about.run, about.plugin, about.owner, about.capability, about.operation, about.target)
+    return cleaned((about.run, about.plugin, about.owner, about.capability, about.operation, about.target))
+
+
+def cleaned(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Each of the texts as :func:`clean` has it."""
     together = "".join(texts)
     if len(together) <= SHORT and together.isascii():
         return texts

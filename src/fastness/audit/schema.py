@@ -15,14 +15,12 @@ __all__ = ["FOLLOW", "INSERT", "SELECT", "TRIGGERS", "WAITING", "database", "for
 
 _APPLICATION = 0x46_4E_41_55  # FNAU
 _KINDS = {int: "INTEGER NOT NULL", float: "REAL NOT NULL", str: "TEXT NOT NULL"}
-TYPES: tuple[type, ...] = tuple(
-    int if name in ("seq", "micros", "bytes_in", "bytes_out", "cost", "intent") else float if name == "at" else str
-    for name in FIELDS
-)
+_WHOLE = ("seq", "micros", "bytes_in", "bytes_out", "cost", "dropped", "intent")
+TYPES: tuple[type, ...] = tuple(int if name in _WHOLE else float if name == "at" else str for name in FIELDS)
 _COLUMNS = ", ".join(
     f"{name} {'INTEGER PRIMARY KEY' if name == 'seq' else _KINDS[kind]}"
     for name, kind in zip(FIELDS, TYPES, strict=True)
-    if name != "cost"
+    if name not in ("cost", "dropped")
 )
 
 #: They stop mistakes of ours, and nobody who can write to the file.
@@ -36,6 +34,7 @@ STEPS = (
         *TRIGGERS,
     ),
     ("ALTER TABLE trail ADD COLUMN cost INTEGER NOT NULL DEFAULT 0",),
+    ("ALTER TABLE trail ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0",),
 )
 
 SELECT = f"SELECT {', '.join(FIELDS)} FROM trail"  # noqa: S608  # names of our own fields

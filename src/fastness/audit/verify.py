@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from fastness import owed
 from fastness.audit import keys, schema
 from fastness.audit.record import FIELDS, GENESIS, Sealer
 from fastness.database import broken, failed
@@ -106,6 +107,7 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 def anchor(path: str) -> Anchor:
     """The head of the trail at ``path``, to be kept elsewhere.  Raises BackendError."""
+    owed.settle()
     try:
         with schema.database(path).reading() as connection:
             return Anchor(*(schema.head(connection) or ()))
@@ -119,6 +121,7 @@ def verify(path: str, key: str, head: Anchor | None = None) -> Verdict:
 
     Raises BackendError where the database or the key cannot be read.
     """
+    owed.settle()
     secret = keys.load(key)
     if secret is None:
         raise BackendError("verifying the audit trail", f"the key {key} is not there", "put it back")

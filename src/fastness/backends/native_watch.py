@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A look may take so much of the time between two looks.
 _SHARE = 0.1
+#: Seconds before the first look at a new guest.
+_FIRST_S = 0.04
 _BLOCK = 512
 _PAGE = 4096
 
@@ -28,14 +30,15 @@ class Watch:
     """
     Called with no arguments, returns the reason for which the run is to be ended, or None.
 
-    ``temporary`` is the path of the guest's folder for temporary files, which counts with its work folder.
+    ``temporary`` is the path of the guest's folder for temporary files, which counts with its work folder.  A guest of
+    a ``session`` may have gone on since its last execute; another one is not looked at before it can have done much.
     """
 
-    def __init__(self, box: Box, limits: Limits, temporary: str) -> None:
+    def __init__(self, box: Box, limits: Limits, temporary: str, *, session: bool) -> None:
         self._box = box
         self._temporary = temporary
         self._limits = limits
-        self._next = 0.0
+        self._next = 0.0 if session else time.monotonic() + _FIRST_S
 
     def __call__(self) -> tuple[OutcomeKind, str] | None:
         """Look, unless the last look was long ago enough only for a short one."""

@@ -24,8 +24,10 @@ from fastness.audit.verify import verify
 from fastness.backends import registry
 from fastness.backends.base import Staged
 from fastness.bench.native import missing, sampler, taken_in_turn
+from fastness.bench.pace import pace
 from fastness.bench.remembered import SEARCHED, remembered
 from fastness.bench.rows import Row, median, percentile
+from fastness.bench.scheduled import FIRED, WAITED, scheduled
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import Functions, HostFunction, HostScope
 from fastness.broker.gate import Allowed, Gate
@@ -45,6 +47,8 @@ PROMISES = {
     "10,000 audit rows verified": 1000,
     "plugin from a pool, isolated": 2,
     SEARCHED: 20,
+    FIRED: 1000,
+    WAITED: 10,
 }
 TIERS = ("isolated", "confined", "worker", "wasm")
 _RECORDS = 10_000
@@ -130,7 +134,7 @@ def broker(quick: bool) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix=f"fastness-bench-{os.getpid()}-") as folder:
             yield from _calls(tier, Path(folder), quick)
     yield _verified()
-    for row in remembered(quick):
+    for row in (*remembered(quick), *scheduled()):
         yield msgspec.structs.replace(row, promise=PROMISES.get(row.name))
 
 
@@ -185,11 +189,11 @@ def _calls(tier: str, folder: Path, quick: bool) -> Iterator[Row]:
         count = 500 if quick else 2000
         name = f"storage read from inside {tier}"
         found = [one for _ in range(2 if quick else 5) for one in run(_READ, count + _WARM)]
-        yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99))
+        yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99), pace=pace())
         for kind, words in (("near", "not synced"), ("far", "its record synced first")):
             name = f"call from inside {tier}, {words}"
             found = run(_CALL.replace("{name}", kind), count // 2 + _WARM)
-            yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99))
+            yield _promised(name, median(found), value=median(found), p99=percentile(found, 0.99), pace=pace())
     finally:
         drive(backend.aclose())
         storage._database.close()

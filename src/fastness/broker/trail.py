@@ -45,14 +45,24 @@ class Trail(Protocol):
         ...
 
     def done(
-        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+        self,
+        number: int,
+        intent: Intent,
+        *,
+        code: str,
+        micros: int,
+        bytes_in: int,
+        bytes_out: int,
+        cost: int = 0,
+        dropped: int = 0,
     ) -> None:
         """
         Record how what record ``number`` announced has ended.
 
         ``code`` is empty where it went well; a denial code where it was refused before any effect; that with
         :data:`ANSWER` before it where the effect happened, or may have, and its answer was refused; :data:`LATE`;
-        or a word for what went wrong.  ``cost`` is told where there is one.
+        or a word for what went wrong.  ``cost`` is told where there is one, and ``dropped``, how many fields that only
+        the host may say were left out of what the guest sent, where there were any.
         """
         ...
 
@@ -69,7 +79,16 @@ class QuickTrail(Trail, Protocol):
         ...
 
     def done_at_once(
-        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+        self,
+        number: int,
+        intent: Intent,
+        *,
+        code: str,
+        micros: int,
+        bytes_in: int,
+        bytes_out: int,
+        cost: int = 0,
+        dropped: int = 0,
     ) -> bool:
         """As ``done``; False, and nothing recorded, where that would wait for others."""
         ...

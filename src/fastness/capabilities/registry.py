@@ -26,6 +26,8 @@ BUILT_IN: dict[str, str] = {
     "memory": "fastness.capabilities.memory",
     "net": "fastness.capabilities.net",
     "process": "fastness.capabilities.process",
+    "schedule": "fastness.capabilities.schedule",
+    "signals": "fastness.capabilities.signals",
     "storage": "fastness.capabilities.storage",
 }
 #: Names that a request has beside the fields of its scope.

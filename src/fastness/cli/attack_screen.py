@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _STYLE = {
     "held": "green",
+    "allowed": "cyan",
     "skipped": "dim",
     "escaped": "bold red",
     "void": "bold yellow",
@@ -54,7 +55,7 @@ def _each(tier: str, outcomes: list[Outcome]) -> Table:
         head = Text(outcome.attack.id)
         head.append(f"\n{outcome.verdict.value}", style=_STYLE[outcome.verdict.value])
         head.append(f", {outcome.stopped_by}" if outcome.stopped_by else "")
-        said = Text(outcome.attack.claim.says)
+        said = Text(outcome.says)
         if outcome.verdict is Verdict.SKIPPED:
             said.append(f"\n{one_line(outcome.detail, 300)}", style="dim")
         else:
@@ -101,14 +102,16 @@ def _cell(cell: matrix.Cell) -> Text:
 def _words(proof: report.Proof) -> Iterator[str]:
     """What is said below the matrix."""
     yield from map(in_lines, plan.unheld(proof.standings))
-    if any(cell.allowed for row in proof.matrix.values() for cell in row.values()):
-        yield "allowed: the tier does not promise to stop these, so they were not made; see fastness explain TIER"
+    if any(outcome.verdict is Verdict.ALLOWED for outcome in proof.outcomes):
+        yield "allowed: made, and not stopped, as is said of the tier; see fastness explain TIER"
+    if any(cell.not_promised for row in proof.matrix.values() for cell in row.values()):
+        yield "not promised: attacks on what the tier does not promise, which were not made"
     left = sum(cell.left_out for row in proof.matrix.values() for cell in row.values())
     if left:
         yield f"{plan.LEFT_OUT}: {left}; of each family something was tried in each tier that it has attacks for"
     said: dict[tuple[str, str, str], list[str]] = {}
     for outcome in proof.outcomes:
-        if outcome.verdict is not Verdict.HELD and outcome.detail != plan.LEFT_OUT:
+        if outcome.verdict not in (Verdict.HELD, Verdict.ALLOWED) and outcome.detail != plan.LEFT_OUT:
             detail = one_line(outcome.detail, 2000)
             said.setdefault((outcome.attack.id, outcome.verdict.value, detail), []).append(outcome.tier)
     # The worst comes last, where it is read; a long reason that many have is said once.

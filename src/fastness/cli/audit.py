@@ -221,12 +221,13 @@ def _came(record: AuditRecord) -> str:
             code = f"may be done; the answer was refused: {code.removeprefix(ANSWER)}"
         elif code == LATE:
             code = "done, when nobody waited for it any more"
+        dropped = f", forged fields dropped: {record.dropped}" if record.dropped else ""
         if record.decision == "refused":
-            return f"of {record.intent}: refused: {code}"
+            return f"of {record.intent}: refused: {code}{dropped}"
         if code and not record.micros:
-            return f"of {record.intent}: {code}"
+            return f"of {record.intent}: {code}{dropped}"
         cost = f", cost {in_money(record.cost)}" if record.cost else ""
-        return f"of {record.intent}: {code or 'done'}, {record.micros} µs{cost}"
+        return f"of {record.intent}: {code or 'done'}, {record.micros} µs{cost}{dropped}"
     if record.decision == "refused":
         return f"refused: {code}"
     if record.phase == "event":

@@ -80,6 +80,9 @@ def _ratio(ratio: float | None) -> str:
 
 
 def _promise(row: Row) -> str:
-    if row.promise is None:
+    if row.promise is None or row.bound is None:
         return ""
-    return f"{'at least' if row.at_least else 'at most'} {row.promise:g}"
+    # What is promised at another pace is said too: it is what stands in the specification.
+    at_pace = f" ({row.promise:g})" if row.pace != 1 else ""
+    bound = f"{row.bound:,.0f}" if row.bound >= 100 else f"{row.bound:.3g}"
+    return f"{'at least' if row.at_least else 'at most'} {bound}{at_pace}"

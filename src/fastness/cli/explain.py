@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from fastness.cli import exits
 from fastness.cli.console import say, stdout_console
 from fastness.cli.doctor import PROMISES, in_lines, probe_table, probe_tier
@@ -34,6 +36,7 @@ def explain(name: str) -> int:
     else:
         console.print("It promises no isolation at all.")
     console.print(f"\nIt does not stop: {LIMITS_OF[tier]}.\n")
+    _boundaries(tier)
     if tier in CHOOSE:
         console.print(f"Choose it for: {CHOOSE[tier]}.\n")
     if tier is Tier.MEDIATED:
@@ -49,3 +52,27 @@ def explain(name: str) -> int:
     for note in probe.notes:
         say(in_lines(note))
     return exits.OK
+
+
+def _boundaries(tier: Tier) -> None:
+    """The tier's part of the page of boundaries, which are said of tiers of this version alone."""
+    from fastness.attack import registry
+    from fastness.attack.boundaries.behind import TIERS, shipped
+    from fastness.attack.boundaries.page import told
+
+    if tier.value not in TIERS:
+        return
+    for line in told(tier.value, shipped(registry.load())):
+        text = line.lstrip()
+        indent = " " * (len(line) - len(text))
+        say(
+            textwrap.fill(
+                text,
+                78,
+                initial_indent=indent,
+                subsequent_indent=indent + "  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+    say("\nEach attack runs alone with: fastness attack --only ID -v\n")

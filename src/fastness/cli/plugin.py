@@ -219,6 +219,25 @@ def plugin_usage(**options: Any) -> int:
     return body(**options)
 
 
+@plugin.command("schedule", context_settings=_CONTEXT)
+@click.option("--plugin", metavar="P", help="Only of this plugin.")
+@click.option("--owner", metavar="O", help="Only for this owner.  [default: all; with --cancel: me]")
+@click.option("--cancel", type=int, metavar="ID", help="Take the one of this number off; needs --plugin.")
+@click.option("--run", is_flag=True, help="Call what is due, until interrupted.")
+@_json
+def plugin_schedule(**options: Any) -> int:
+    """
+    Show what plugins have scheduled, and when each is called next.
+
+    Nothing is called unless somebody does so: this command with --run, or a program that has a PluginHost with
+    schedule=True.  Any number of them may, and each call is made by one.  With --run and --json each call is told in a
+    line of JSON.
+    """
+    from fastness.cli.plugin_schedule import schedule as body
+
+    return body(**options)
+
+
 @plugin.group("memory", context_settings=_CONTEXT)
 def plugin_memory() -> None:
     """Look at what plugins noted for an owner, and erase it."""
@@ -247,6 +266,65 @@ def plugin_memory_erase(**options: Any) -> int:
     stands may note again: revoke it first where it should not.
     """
     from fastness.cli.plugin_memory import erase as body
+
+    return body(**options)
+
+
+@plugin.group("signals", context_settings=_CONTEXT)
+def plugin_signals() -> None:
+    """Look at signals that wait for plugins, send one, hand them over, and erase them."""
+
+
+@plugin_signals.command("list", context_settings=_CONTEXT)
+@click.option("--owner", metavar="O", help="Only of this owner.")
+@_json
+def plugin_signals_list(owner: str | None, as_json: bool) -> int:
+    """Show how many signals wait for plugins and for programs, and how many were dropped."""
+    from fastness.cli.plugin_signals import show as body
+
+    return body(owner=owner, as_json=as_json)
+
+
+@plugin_signals.command("publish", context_settings=_CONTEXT)
+@click.argument("topic", metavar="TOPIC")
+@click.option("--data", metavar="JSON", help="What it carries.  [default: nothing]")
+@_owner
+@_json
+def plugin_signals_publish(**options: Any) -> int:
+    """
+    Send a signal to the plugins of an owner that receive its topic.
+
+    It waits for them until it is delivered, or they take it.
+    """
+    from fastness.cli.plugin_signals import publish as body
+
+    return body(**options)
+
+
+@plugin_signals.command("deliver", context_settings=_CONTEXT)
+@click.option("--owner", metavar="O", help="Only of this owner.")
+@click.option("--run", "serve", is_flag=True, help="Go on until interrupted, for all owners.")
+@_json
+def plugin_signals_deliver(**options: Any) -> int:
+    """
+    Call the methods of plugins that wait for signals, one after another, until nothing waits for a method.
+
+    Each call has the policy of its moment.  What a method fails of is shown and is no failure of this command.  With
+    --run an interrupt or SIGTERM ends it, when the methods that are called just then have ended.
+    """
+    from fastness.cli.plugin_signals import deliver as body
+
+    return body(**options)
+
+
+@plugin_signals.command("erase", context_settings=_CONTEXT)
+@_owner
+@click.option("--plugin", metavar="P", help="Only what waits for this plugin.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json
+def plugin_signals_erase(**options: Any) -> int:
+    """Forget every signal that waits for an owner.  At a terminal it asks first; elsewhere it needs --yes."""
+    from fastness.cli.plugin_signals import erase as body
 
     return body(**options)
 

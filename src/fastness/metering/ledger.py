@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from fastness import owed
 from fastness.database import Database, failed
 from fastness.errors import QuotaExceeded
 from fastness.metering.quotas import EACH, MEASURES, Amounts, Quota, first_day, today
@@ -194,6 +195,7 @@ class Ledger:
         of_used = f"SELECT {columns}, {', '.join(_COLUMNS)} FROM used WHERE {where} ORDER BY {columns}"  # noqa: S608  # see above
         sums = ", ".join(f"sum({name})" for name in MEASURES)
         of_held = f"SELECT {columns}, {sums} FROM held WHERE {where} GROUP BY {columns} ORDER BY {columns}"  # noqa: S608  # see above
+        owed.settle()
         try:
             with self._database.reading() as connection:
                 rows = connection.execute(of_used, values).fetchall()
@@ -209,6 +211,7 @@ class Ledger:
 
     def left(self, plugin: str, owner: str) -> list[Left]:
         """How far each quota is used up that these two count for."""
+        owed.settle()
         day = today(self._clock())
         try:
             with self._database.reading() as connection:

@@ -9,8 +9,8 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from fastness._wasi import home
 from fastness.broker import portal
@@ -23,11 +23,18 @@ from fastness.manifest import Manifest
 from fastness.metering.ledger import Ledger
 from fastness.plugins.boxes import Boxes
 
+if TYPE_CHECKING:
+    from fastness.capabilities.schedule import Schedule
+
 __all__ = ["Adapters", "owner_word"]
 
 _CLOSE_S = 10.0
 #: Where built-in adapters keep things for plugins.
-_KEEPING = {"memory": "memory", "storage": "storage.db"}
+_KEEPING = {"memory": "memory", "schedule": "schedule.db", "signals": "signals.db", "storage": "storage.db"}
+
+
+def _nobody(_owner: str) -> tuple[tuple[str, Any], ...]:
+    return ()
 
 
 def owner_word(owner: str) -> str:
@@ -39,7 +46,8 @@ class Adapters(Mapping[str, Adapter]):
     """
     Adapters by kind.  ``specs`` are all capabilities of this host; a kind without an adapter is not in here.
 
-    ``given`` replace built-in ones; those are their caller's, and are not closed here.
+    ``given`` replace built-in ones; those are their caller's, and are not closed here.  ``methods`` gives those of a
+    plugin's manifest, ``receivers`` the plugins of an owner that may receive signals now, with their scopes.
     """
 
     def __init__(
@@ -48,8 +56,13 @@ class Adapters(Mapping[str, Adapter]):
         ledger: Ledger,
         given: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        methods: Callable[[str], Collection[str]] = lambda plugin: (),
+        receivers: Callable[[str], Iterable[tuple[str, Any]]] = _nobody,
     ) -> None:
         self._config = config
+        self._methods = methods
+        self._receivers = receivers
         self._ledger = ledger
         #: Kinds that nobody here does the work of, as this machine's operator has not said how.
         self._absent = frozenset(() if config.llm is not None or "llm" in (given or {}) else ("llm",))
@@ -78,6 +91,8 @@ class Adapters(Mapping[str, Adapter]):
                 "memory": self._memory,
                 "net": self._net,
                 "process": self._process,
+                "schedule": self._schedule,
+                "signals": self._signals,
                 "storage": self._storage,
             }[kind]
             with self._lock:
@@ -122,6 +137,34 @@ class Adapters(Mapping[str, Adapter]):
                 raise ConfigurationError("adapters['memory']", type(found).__name__, f"one with a method {name}")
         return found
 
+    def schedules(self) -> Schedule:
+        """The adapter of ``schedule``.  Raises ConfigurationError where it is the caller's own."""
+        from fastness.capabilities.schedule import Schedule
+
+        found = self["schedule"]
+        if not isinstance(found, Schedule):
+            raise ConfigurationError("adapters['schedule']", type(found).__name__, "the one that is built in")
+        return found
+
+    def signals(self) -> Any:
+        """
+        The adapter of ``signals``, which knows how to send and hand over those of an owner.
+
+        Raises ConfigurationError where it is the caller's own and does not.
+        """
+        found = self["signals"]
+        for name in ("publish", "received", "claim"):
+            if not callable(getattr(found, name, None)):
+                raise ConfigurationError("adapters['signals']", type(found).__name__, f"one with a method {name}")
+        return found
+
+    def unsent(self, plugin: str, owner: str | None) -> None:
+        """Drop what waits for a plugin that an owner, or everybody, has revoked.  Raises AdapterError."""
+        if "signals" in self._given or os.path.lexists(home.place("data", "signals.db")):
+            revoked = getattr(self["signals"], "revoked", None)
+            if revoked is not None:
+                revoked(plugin, owner)
+
     # built-in ones
 
     def _fs(self) -> Adapter:
@@ -154,6 +197,16 @@ class Adapters(Mapping[str, Adapter]):
         from fastness.capabilities.process import Process
 
         return Process(self._boxes.run)
+
+    def _schedule(self) -> Adapter:
+        from fastness.capabilities.schedule import Schedule
+
+        return Schedule(os.path.join(home.folder("data"), "schedule.db"), self._methods)
+
+    def _signals(self) -> Adapter:
+        from fastness.capabilities.signals import Signals
+
+        return Signals(os.path.join(home.folder("data"), "signals.db"), self._receivers)
 
     def _storage(self) -> Adapter:
         from fastness.capabilities.storage import Storage

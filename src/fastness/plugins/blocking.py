@@ -10,16 +10,21 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from fastness.capabilities._schedule_store import Scheduled
 from fastness.capability import Scope, Spec
 from fastness.grant import Ceiling, Grant
 from fastness.metering.ledger import Left, Used
 from fastness.plugins.host import AsyncPluginHost
 from fastness.plugins.shown import Revocation, Shown
+from fastness.plugins.signalling import Delivery, Heard, Received, Sent
 from fastness.plugins.states import Known
 from fastness.runs import RunResult
 from fastness.waiting import ThreadWaiting, drive
+
+if TYPE_CHECKING:
+    from fastness.capabilities.signals import Queue
 
 __all__ = ["PluginHost"]
 
@@ -153,6 +158,42 @@ class PluginHost:
     def erase_memory(self, owner: str, *, plugin: str | None = None) -> int:
         """Forget all notes that were kept for an owner; see ``AsyncPluginHost.erase_memory``."""
         return drive(self._host().erase_memory(owner, plugin=plugin))
+
+    def publish(self, topic: str, data: Any = None, *, owner: str, after: Heard | None = None) -> Sent:
+        """Send a signal to the plugins of an owner; see ``AsyncPluginHost.publish``."""
+        return drive(self._host().publish(topic, data, owner=owner, after=after))
+
+    def signals(self, owner: str, topics: Iterable[str] = ("*",), most: int = 100) -> Received:
+        """Take what plugins of an owner published; see ``AsyncPluginHost.signals``."""
+        return drive(self._host().signals(owner, topics, most))
+
+    def deliver(self, *, owner: str | None = None, most: int = 1000) -> list[Delivery]:
+        """Hand over what waits for methods of plugins; see ``AsyncPluginHost.deliver``."""
+        return drive(self._host().deliver(owner=owner, most=most))
+
+    def serve_signals(self, stop: threading.Event | None = None) -> None:
+        """Hand over signals as they come, in this thread; see ``AsyncPluginHost.serve_signals``."""
+        drive(self._host().serve_signals(stop))
+
+    def signal_queues(self, owner: str | None = None) -> list[Queue]:
+        """What waits, and what was dropped; see ``AsyncPluginHost.signal_queues``."""
+        return self._host().signal_queues(owner)
+
+    def erase_signals(self, owner: str, *, plugin: str | None = None) -> int:
+        """Forget what waits for an owner; see ``AsyncPluginHost.erase_signals``."""
+        return drive(self._host().erase_signals(owner, plugin=plugin))
+
+    def schedules(self, *, plugin: str | None = None, owner: str | None = None) -> list[Scheduled]:
+        """What stands on the schedule; see ``AsyncPluginHost.schedules``."""
+        return self._host().schedules(plugin=plugin, owner=owner)
+
+    def cancel_schedule(self, plugin: str, id: int, *, owner: str) -> bool:
+        """Take off what a plugin scheduled; see ``AsyncPluginHost.cancel_schedule``."""
+        return drive(self._host().cancel_schedule(plugin, id, owner=owner))
+
+    def start_schedule(self) -> None:
+        """Call what plugins scheduled when it is due; see ``AsyncPluginHost.start_schedule``."""
+        self._host().start_schedule()
 
     def data(self, plugin: str, *, owner: str) -> dict[str, bytes]:
         """The files of a plugin of ``data``; see ``AsyncPluginHost.data``."""

@@ -4,22 +4,34 @@ What the parts of one plugin host share: its ceiling, its store, its adapters, i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from fastness import config, policy
+from fastness import config, owed, policy
 from fastness._wasi import home
 from fastness.backends import registry
+from fastness.broker import portal
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
-from fastness.capability import Adapter
-from fastness.errors import BackendError, ConfigurationError, GrantError, PackageChanged, PolicyError, QuotaExceeded
+from fastness.capability import Adapter, Scope
+from fastness.errors import (
+    AdapterError,
+    BackendError,
+    ConfigurationError,
+    GrantError,
+    ManifestError,
+    PackageChanged,
+    PolicyError,
+    QuotaExceeded,
+)
 from fastness.grant import Ceiling, check_owner, open_ceiling
 from fastness.limits import Limits
 from fastness.manifest import Manifest
@@ -61,7 +73,14 @@ class Core:
             raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
         settings = config.load()
         self.ledger = Ledger(home.place("data", "usage.db"), settings.quotas)
-        self.adapters = Adapters(settings, self.ledger, adapters, functions)
+        self.adapters = Adapters(
+            settings,
+            self.ledger,
+            adapters,
+            functions,
+            methods=self._methods,
+            receivers=partial(self.scopes, "signals"),
+        )
         self.specs = self.adapters.specs
         self.ceiling = ceiling or settings.ceiling(self.specs) or open_ceiling(self.adapters.kinds())
         self._tier = _host_tier(registry.named(tier, dict(os.environ)))
@@ -87,6 +106,13 @@ class Core:
         if known is None or known.state is State.REMOVED:
             raise rows.unknown(str(plugin))
         return known
+
+    def _methods(self, plugin: str) -> tuple[str, ...]:
+        """The methods of a plugin's manifest, for an adapter.  Raises AdapterError."""
+        try:
+            return self.store.manifest(plugin).methods
+        except (BackendError, ConfigurationError, ManifestError) as error:
+            raise AdapterError("what this plugin is cannot be known just now") from error
 
     def tier_of(self, known: Known, manifest: Manifest) -> str:
         """The tier that a plugin runs in: the operator's for it, else the host's, else the default of its runtime."""
@@ -141,6 +167,24 @@ class Core:
                 self._built.clear()
             self._built[known.id, owner] = standing, made
         return made
+
+    def scope(self, kind: str, plugin: str, owner: str) -> Scope | None:
+        """
+        How far a kind reaches for a plugin and an owner now, or None; nothing is recorded.
+
+        Raises GrantError, PolicyError and ConfigurationError where the plugin may not be called for this owner.
+        """
+        if self._is_stopped(plugin, owner):
+            return None
+        return self._policy(self.standings.of(plugin, owner), owner).scopes.get(kind)
+
+    def scopes(self, kind: str, owner: str) -> Iterator[tuple[str, Any]]:
+        """Plugins that may use a kind for an owner now, and how far."""
+        for plugin in self.store.granted_by(owner):
+            with contextlib.suppress(ConfigurationError):
+                found = self.scope(kind, plugin, owner)
+                if found is not None:
+                    yield plugin, found
 
     def files(self, known: Known, owner: str) -> Package:
         """The checked bytes of a plugin.  Raises PackageChanged, and records it; ConfigurationError where they went."""
@@ -215,14 +259,36 @@ class Core:
             raise GrantError("grant", "it was revoked just now", "a grant that stands")
         return calls
 
-    def end(self, run: str, cpu_s: float | None = None) -> None:
-        """A run is over and took so much processor time; None where that is not known.  Idempotent."""
+    def end(
+        self,
+        run: str,
+        cpu_s: float | None = None,
+        *,
+        then: Callable[[], object] | None = None,
+        later: bool = False,
+    ) -> None:
+        """
+        A run is over and took so much processor time; None where that is not known.  Idempotent.
+
+        It calls nothing any more on return.  What it used is written down, and ``then`` is called; with ``later``
+        while whoever waits for its result goes on, for which ``then`` raises nothing.
+        """
         with self._lock:
             found = self._running.pop(run, None)
         if found is not None:
-            _, calls, meter = found
-            calls.close()
-            meter.end(cpu_s)
+            found[1].close()
+
+        def written() -> None:
+            if found is not None:
+                found[2].end(cpu_s)
+            if then is not None:
+                then()
+
+        if later:
+            owed.owe(written)
+            portal.soon(owed.settle)
+        else:
+            written()
 
     def cancel(self, plugin: str, owner: str | None = None) -> None:
         """Cancel what is in flight in this process; others look by themselves."""
@@ -276,6 +342,7 @@ class Core:
 
     def close(self) -> None:
         """Close what was opened.  Idempotent."""
+        owed.settle()
         self.adapters.close()
         self.events.settle()
         self.store.close()

@@ -7,12 +7,13 @@ What gives power is on the record before it is given; what takes power away is d
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fastness import policy
-from fastness.errors import BackendError, CapabilityError, ConfigurationError, GrantError, PolicyError
+from fastness.errors import AdapterError, BackendError, CapabilityError, ConfigurationError, GrantError, PolicyError
 from fastness.grant import Grant, check_owner, kind_of
 from fastness.manifest import Manifest
 from fastness.plugins import installed, package, rows
@@ -102,8 +103,19 @@ class Decisions:
             # Nothing was taken away, and so there is nothing to record.
             return 0
         target = f"{ended} ended" if owner is not None else f"of all owners: {ended} ended"
-        core.events.after("revoke", plugin, owner=owner or "", target=target)
+        try:
+            core.events.after("revoke", plugin, owner=owner or "", target=target)
+        finally:
+            self._unsent(plugin, owner)
         return ended
+
+    def _unsent(self, plugin: str, owner: str | None) -> None:
+        """Drop the signals that wait for a plugin: a grant that comes later is not for them."""
+        try:
+            self._core.adapters.unsent(plugin, owner)
+        except AdapterError as error:
+            # Nothing reaches it without a grant that stands.
+            logging.getLogger("fastness").warning("signals that wait for %s were not dropped: %s", plugin, error)
 
     def take_back(self, made: Grant) -> None:
         """End a grant that nobody waited for, unless another one stands in its place by now."""
@@ -188,6 +200,14 @@ class Decisions:
         count = int(self._core.adapters.remembers().erase(owner, plugin))
         if count:
             self._core.events.after("erase", plugin or "", owner=owner, target=f"memory: {count}")
+        return count
+
+    def erase_signals(self, owner: str, plugin: str | None) -> int:
+        """Forget what waits for an owner."""
+        check_owner(owner)
+        count = int(self._core.adapters.signals().erase(owner, plugin))
+        if count:
+            self._core.events.after("erase", plugin or "", owner=owner, target=f"signals: {count}")
         return count
 
     def _prune(self) -> None:

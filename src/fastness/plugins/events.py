@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator
 from functools import partial
 
+from fastness import owed
 from fastness.audit import reading
 from fastness.audit.log import AuditLog
 from fastness.errors import BackendError, FastnessError
@@ -41,6 +42,7 @@ class Events:
     @contextlib.contextmanager
     def before(self, op: str, plugin: str, *, owner: str = "", target: str = "") -> Iterator[None]:
         """Recorded before the block, which gives power; and once more, as failed, and why, where the block raises."""
+        owed.settle()
         event = partial(self.trail.event, op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, sync=True)
         event(target=target)
         try:
@@ -58,6 +60,7 @@ class Events:
 
         Where that fails BackendError says that it is done, and it is recorded before the next record of this process.
         """
+        owed.settle()
         try:
             self.trail.event(
                 op=op, capability=_CAPABILITY, plugin=plugin, owner=owner, target=target, sync=True, keep=True
@@ -75,6 +78,23 @@ class Events:
         """A method is about to be called, in the run of this id."""
         self.trail.event(op="invoke", capability=_CAPABILITY, plugin=plugin, owner=owner, target=method, run=run)
 
+    def sent(self, owner: str, topic: str) -> None:
+        """The program sends a signal of its own."""
+        self.trail.event(op="publish", capability="signals", owner=owner, target=topic)
+
+    def led(self, plugin: str, owner: str, topic: str, sender: str, hop: int, run: str) -> None:
+        """A signal is about to lead to the run of this id."""
+        target = f"{topic} from {sender or 'the program'}, hop {hop}"
+        self.trail.event(op="deliver", capability="signals", plugin=plugin, owner=owner, target=target, run=run)
+
+    def unheard(self, plugin: str, owner: str, topic: str, code: str) -> None:
+        """Signals were dropped, as their plugin may not be called or did not run; that is so without a record too."""
+        with contextlib.suppress(BackendError):
+            self.trail.event(
+                op="deliver", capability="signals", plugin=plugin, owner=owner, target=topic,
+                decision="refused", code=code,
+            )  # fmt: skip
+
     def ended(self, plugin: str, owner: str, method: str, run: str, how: str) -> None:
         """
         How the call of a method ended, in a word: that of its outcome, or ``failed`` where it came to none.
@@ -87,6 +107,10 @@ class Events:
             )
         except BackendError as error:
             logging.getLogger("fastness").warning("the end of a call of %s was not recorded: %s", plugin, error)
+
+    def fired(self, plugin: str, owner: str, target: str) -> None:
+        """What was scheduled is about to be called.  What cannot be recorded is not."""
+        self.trail.event(op="fire", capability=_CAPABILITY, plugin=plugin, owner=owner, target=target)
 
     def refused(self, op: str, plugin: str, owner: str, target: str, code: str, *, run: str = "") -> None:
         """Something was not let through, or should not have been tried.  What is refused is refused without it too."""

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import msgspec
 
+from fastness import owed
 from fastness.backends import registry
 from fastness.backends.base import Backend
 from fastness.capability import Adapter, Scope, Spec
@@ -24,14 +25,15 @@ from fastness.errors import BackendError, ConfigurationError
 from fastness.grant import Ceiling, Grant
 from fastness.looping import LoopWaiting
 from fastness.plugins import running
-from fastness.plugins.acting import act, check_operation
 from fastness.plugins.adapters import owner_word
 from fastness.plugins.begun import Begun, Invocation
 from fastness.plugins.core import Core
 from fastness.plugins.decisions import Decisions
+from fastness.plugins.of_data import OfData
 from fastness.plugins.reckoning import Reckoning
+from fastness.plugins.scheduling import OnFired, Scheduling
 from fastness.plugins.shown import InFlight, Revocation, Shown
-from fastness.plugins.standing import Standing
+from fastness.plugins.signalling import Signalling
 from fastness.plugins.states import Known, State
 from fastness.policy import Policy
 from fastness.runner.runner import Runner
@@ -48,7 +50,7 @@ _REST_S = 1.0
 _STEP_S = 0.01
 
 
-class AsyncPluginHost(Reckoning):
+class AsyncPluginHost(OfData, Reckoning, Scheduling, Signalling):
     """
     Installs, grants and runs plugins.
 
@@ -57,7 +59,8 @@ class AsyncPluginHost(Reckoning):
     ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``.  ``tier`` is where
     plugins in Python run that the operator has chosen none for (see :meth:`set_tier`); None is ``FASTNESS_TIER``, else
     the configuration's, else ``isolated``.  Those in JavaScript and WASI run in ``wasm``.  ``pool`` guests are kept
-    ready for each kind of guest that was used.
+    ready for each kind of guest that was used.  With ``schedule`` it calls what plugins scheduled when it is due, as
+    :meth:`start_schedule` does, and tells ``on_fired`` of each call in a thread of its own.
 
     Use as ``async with``, or call :meth:`aclose`.  Several hosts, in any number of processes, may share one home.
     """
@@ -70,6 +73,8 @@ class AsyncPluginHost(Reckoning):
         functions: Mapping[str, Callable[..., Any]] | None = None,
         tier: str | None = None,
         pool: int | None = None,
+        schedule: bool = False,
+        on_fired: OnFired | None = None,
         _waiting: Waiting | None = None,
     ) -> None:
         if pool is not None and (type(pool) is not int or not 0 <= pool <= _POOL_MAX):
@@ -79,6 +84,9 @@ class AsyncPluginHost(Reckoning):
         self._decisions = Decisions(self._core)
         self._pool = pool
         self._runner = Runner(self._backend, self._waiting)
+        self._on_fired = on_fired
+        if schedule:
+            self.start_schedule()
 
     def _backend(self, tier: Tier) -> Backend:
         return registry.make(tier, waiting=self._waiting, pool=self._pool)
@@ -233,11 +241,17 @@ class AsyncPluginHost(Reckoning):
         not those that were installed; QuotaExceeded where a quota of the operator's leaves it no processor time.  Then
         nothing ran.  What the plugin did is in the result.
         """
-        begin = partial(self._begin, plugin, method, args, owner, timeout, on_event)
+        return await self._invoke(os.urandom(8).hex(), plugin, method, args, owner, timeout, on_event)
+
+    async def _invoke(
+        self, run: str, plugin: str, method: str, args: Mapping[str, Any] | None, owner: str, *how: Any
+    ) -> RunResult:
+        """The same, as the run of this id."""
+        begin = partial(self._begin, run, plugin, method, args, owner, *how)
 
         def end(one: Invocation, how: str) -> None:
-            self._core.end(one.run, one.cpu_s)
-            self._core.events.ended(plugin, owner, method, one.run, how)
+            record = partial(self._core.events.ended, plugin, owner, method, one.run, how)
+            self._core.end(one.run, one.cpu_s, then=record, later=how == OutcomeKind.OK.value)
 
         # However often its caller gives up: what was begun is ended and recorded, and what its guest did is judged.
         return await self._waiting.unbroken(lambda: self._invoked(begin, end))
@@ -270,14 +284,17 @@ class AsyncPluginHost(Reckoning):
 
     def _begin(
         self,
+        run: str,
         plugin: str,
         method: str,
         args: Mapping[str, Any] | None,
         owner: str,
-        timeout: float | None,
-        on_event: OnEvent | None,
+        timeout: float | None = None,
+        on_event: OnEvent | None = None,
     ) -> Invocation:
         core = self._core
+        # What quotas hold for what is over is given back before more is taken.
+        owed.settle()
         standing, policy = core.may(plugin, owner, str(method))
         known, manifest = standing.known, standing.manifest
         request = running.request_of(
@@ -293,7 +310,6 @@ class AsyncPluginHost(Reckoning):
         )
         meter, limits = core.metered(policy, request.limits, method)
         request = msgspec.structs.replace(request, limits=limits)
-        run = os.urandom(8).hex()
         try:
             core.events.invoked(known.id, owner, method, run)
             return Invocation(run, request, policy, core.begin(standing, policy, run, meter))
@@ -327,52 +343,6 @@ class AsyncPluginHost(Reckoning):
         except (BackendError, ConfigurationError) as error:
             logging.getLogger("fastness").warning("what %s did was not counted or recorded: %s", plugin, error)
 
-    # plugins of data
-
-    async def data(self, plugin: str, *, owner: str) -> dict[str, bytes]:
-        """
-        The files of a plugin of ``data``, by path, as they were installed; needs a grant as any other plugin does.
-
-        They are the plugin's and not the host's: what is done because of them is done with :meth:`call`, under the
-        policy of the plugin.
-        """
-
-        def read() -> dict[str, bytes]:
-            standing, _ = self._may_data(plugin, owner, "data")
-            found = self._core.files(standing.known, owner)
-            return {path: member.content for path, member in found.files.items()}
-
-        return await self._waiting.call(read)
-
-    async def call(self, plugin: str, operation: str, args: Mapping[str, Any] | None = None, *, owner: str) -> Any:
-        """
-        Do one thing under the policy of a plugin of ``data``, such as ``net.request`` or ``storage.put``, and not with
-        the host's own rights: judged, recorded and answered as if a guest had asked.
-
-        Raises GrantError and its like as :meth:`invoke`, Denied, QuotaExceeded, Revoked and AdapterError.
-        """
-        named = check_operation(operation)
-
-        def work() -> Any:
-            standing, policy = self._may_data(plugin, owner, named)
-            run = os.urandom(8).hex()
-            given = running.check_arguments(args)
-            # No guest runs, and so it takes no processor time.
-            meter, _ = self._core.metered(policy, msgspec.structs.replace(policy.limits, cpu_s=0.001), named)
-            calls = self._core.begin(standing, policy, run, meter)
-            try:
-                return act(calls, named, given, policy.limits.wall_s)
-            finally:
-                self._core.end(run, 0.0)
-
-        return await self._waiting.call(work)
-
-    def _may_data(self, plugin: str, owner: str, what: str) -> tuple[Standing, Policy]:
-        found = self._core.may(plugin, owner, what)
-        if found[0].manifest.runtime != "data":
-            raise ConfigurationError("plugin", plugin, "a plugin of the runtime data; this one is code")
-        return found
-
     # ends
 
     async def __aenter__(self) -> Self:
@@ -385,5 +355,7 @@ class AsyncPluginHost(Reckoning):
 
     async def aclose(self) -> None:
         """End every guest and box.  Plugins stay installed.  Idempotent."""
+        await self._waiting.call(self._stop_schedule)
         await self._runner.aclose()
+        await self._waiting.call(self._end_schedule)
         await self._waiting.call(self._core.close)

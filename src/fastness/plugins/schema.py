@@ -67,3 +67,8 @@ CURRENT = (
     "SELECT g.revision FROM grants g JOIN plugins p ON p.id = g.plugin WHERE g.plugin = ? AND g.owner = ?"
     " AND g.live = 1 AND p.state = 'enabled' AND p.digest = g.package_digest"
 )
+#: Plugins that may be called, by an owner whose grant for the files that are installed stands.
+GRANTED_BY = (
+    "SELECT g.plugin FROM grants g JOIN plugins p ON p.id = g.plugin WHERE g.owner = ? AND g.live = 1"
+    " AND p.state = 'enabled' AND p.digest = g.package_digest ORDER BY g.plugin"
+)

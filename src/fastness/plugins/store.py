@@ -25,7 +25,7 @@ from fastness.manifest import Manifest, parse
 from fastness.plugins import rows
 from fastness.plugins.changes import Changes
 from fastness.plugins.room import Room
-from fastness.plugins.schema import APPLICATION, CURRENT, GRANT, PLUGIN, PUT_GRANT, STEPS
+from fastness.plugins.schema import APPLICATION, CURRENT, GRANT, GRANTED_BY, PLUGIN, PUT_GRANT, STEPS
 from fastness.plugins.states import CRASHES_MAX, Known, Source, State
 from fastness.plugins.watch import NO_REVISION, UNREADABLE, Watch
 from fastness.policy import check_tier, diff, runtime_words
@@ -96,6 +96,11 @@ class Store:
         """All grants that stand, by owner."""
         found = self._rows(GRANT + " WHERE plugin = ? AND live = 1 ORDER BY owner", plugin)
         return [self._grant(row) for row in found]
+
+    def granted_by(self, owner: str) -> list[str]:
+        """Ids of the plugins that an owner's grant stands for and that may be called, in order."""
+        found = self._rows(GRANTED_BY, owner)
+        return [str(plugin) for (plugin,) in found]
 
     def revision(self, plugin: str, owner: str) -> int:
         """The revision of the grant where it stands and its plugin may be called, else ``NO_REVISION``."""

@@ -12,7 +12,7 @@ import pytest
 from fastness import sync
 from fastness.api import AsyncSandbox
 from fastness.attack import registry
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Skip
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Skip, allowed
 from fastness.cli.main import main
 from fastness.runs import Outcome as RunOutcome
 from fastness.runs import OutcomeKind, RunResult
@@ -34,6 +34,7 @@ HELD = Attack("a.held", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _no, _yes)
 SLOW = Attack("a.slow", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _no, _yes, slow=True)
 ESCAPED = Attack("a.escaped", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _yes, _yes)
 VOID = Attack("a.void", CLAIM, {"wasm": Expect(Layer.ABSENT)}, _no, _no)
+ALLOWED = Attack("a.allowed", CLAIM, {"wasm": allowed("It happens here.")}, _yes, _yes)
 UNEXPECTED = Attack("a.unexpected", CLAIM, {"wasm": Expect(Layer.WASI, "absent")}, _no, _yes)
 
 
@@ -70,6 +71,19 @@ def test_all_held_is_exit_code_0(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_nothing_to_run_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty corpus has proven nothing."""
     assert _attack(monkeypatch) == 1
+
+
+def test_what_is_said_to_be_allowed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is good where it happens, counted apart, and shown in the words of the tier; where it does not it is bad."""
+    assert _attack(monkeypatch, HELD, ALLOWED, options=("-v",)) == 0
+    out = capsys.readouterr().out
+    assert "2 attacks ran, each with its control: 0 escaped, 1 held, 1 allowed" in out
+    assert "It happens here." in out
+    never = Attack("a.never", CLAIM, {"wasm": allowed("It happens here.")}, _no, _yes)
+    assert _attack(monkeypatch, never) == 1
+    err = capsys.readouterr().err
+    assert "a.never: unexpected: " in err
+    assert "it is said not to be stopped" in err
 
 
 def test_quick_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +129,7 @@ def test_on_a_narrow_screen_nothing_is_squeezed_out(
     assert len([line for line in lines if "Word" in line]) <= 6
 
 
-def test_the_page_of_boundaries_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_the_page_of_results_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """--write-doc writes one row for each attack."""
     page = tmp_path / "attacks.md"
     assert _attack(monkeypatch, HELD, options=("--write-doc", str(page))) == 0

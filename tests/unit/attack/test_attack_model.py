@@ -111,9 +111,9 @@ def test_an_attack_that_cannot_be_tried() -> None:
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_only_two_verdicts_are_good(verdict: Verdict) -> None:
+def test_only_three_verdicts_are_good(verdict: Verdict) -> None:
     """Void and unexpected are as bad as an escape for the exit code."""
-    assert verdict.good is (verdict.value in ("held", "skipped"))
+    assert verdict.good is (verdict.value in ("held", "allowed", "skipped"))
 
 
 def _refused(code: DenialCode, claimed: bool, kind: OutcomeKind = OutcomeKind.OK) -> Attempt:

@@ -148,13 +148,17 @@ def test_any_chain_verifies(tmp_path_factory: pytest.TempPathFactory, calls: lis
     st.lists(st.one_of(st.text(), st.integers(-(2**63), 2**63), st.floats(allow_nan=False))),
 )
 def test_seals_are_hmacs(key: bytes, values: list[object]) -> None:
-    """A seal is HMAC-SHA256, as the standard library makes it, of all values but a cost of nothing."""
+    """A seal is HMAC-SHA256, as the standard library makes it, of all values but counts of nothing at their end."""
     import hmac
 
     import msgspec
 
-    cost = FIELDS.index("cost")
-    told = values[:cost] + values[cost + 1 :] if len(values) > cost and values[cost] == 0 else values
+    cost, dropped = FIELDS.index("cost"), FIELDS.index("dropped")
+    told = list(values)
+    if len(values) > dropped and values[dropped] == 0:
+        del told[dropped]
+        if values[cost] == 0:
+            del told[cost]
     try:
         text = msgspec.json.encode(told)
     except UnicodeEncodeError:
@@ -162,25 +166,39 @@ def test_seals_are_hmacs(key: bytes, values: list[object]) -> None:
     assert Sealer(key).seal(tuple(values)) == hmac.new(key, text, "sha256").hexdigest()
 
 
-def test_a_trail_from_before_there_were_costs(tmp_path: Path, intent: Make) -> None:
-    """Its records verify as they are, and new ones follow them, with and without a cost."""
+def test_no_two_rows_have_one_seal() -> None:
+    """Counts that are left out where they are nothing are not taken for each other."""
+    seal = Sealer(b"k").seal
+    rows = [(*[""] * FIELDS.index("cost"), cost, dropped, *[""] * 4) for cost in (0, 1) for dropped in (0, 1)]
+    assert len({seal(row) for row in rows}) == 4
+
+
+@pytest.mark.parametrize(("version", "missing"), [(1, ("cost", "dropped")), (2, ("dropped",))])
+def test_a_trail_from_before_there_were_some_counts(
+    tmp_path: Path, intent: Make, version: int, missing: tuple[str, ...]
+) -> None:
+    """Its records verify as they are, and new ones follow them, with and without a cost and dropped fields."""
     path, key = str(tmp_path / "audit.db"), str(tmp_path / "audit.key")
     old = AuditLog(path, key)
     old.done(old.intend(intent()), intent())
     old.close()
     connection = sqlite3.connect(path)
-    connection.execute("ALTER TABLE trail DROP COLUMN cost")
-    connection.execute("PRAGMA user_version=1")
+    for name in missing:
+        connection.execute(f"ALTER TABLE trail DROP COLUMN {name}")
+    connection.execute(f"PRAGMA user_version={version}")
     connection.close()
     log = AuditLog(path, key)
     log.done(log.intend(intent()), intent(), cost=1_234_567)
+    log.done(log.intend(intent()), intent(), dropped=3)
     log.done(log.intend(intent()), intent())
     log.close()
-    assert [row.cost for row in rows(log)] == [0, 0, 0, 1_234_567, 0, 0]
+    outcomes = [(row.cost, row.dropped) for row in rows(log) if row.phase == "outcome"]
+    assert outcomes == [(0, 0), (1_234_567, 0), (0, 3), (0, 0)]
     assert verify(path, key).whole
     connection = sqlite3.connect(path)
     connection.execute("DROP TRIGGER no_change")
-    connection.execute("UPDATE trail SET cost = 0 WHERE seq = 4")
+    # What was dropped is said to have been a cost.
+    connection.execute("UPDATE trail SET cost = dropped, dropped = cost WHERE seq = 6")
     connection.commit()
     connection.close()
     assert not verify(path, key).whole

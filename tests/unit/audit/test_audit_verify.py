@@ -171,7 +171,8 @@ def test_a_record_that_was_made_up(ten: AuditLog, tamper: Tamper) -> None:
     """A record at the end that was not sealed is named."""
     head = anchor(ten.path)
     row = ", ".join(
-        "0" if name in ("at", "micros", "bytes_in", "bytes_out", "cost", "intent") else "'x'" for name in FIELDS[1:-2]
+        "0" if name in ("at", "micros", "bytes_in", "bytes_out", "cost", "dropped", "intent") else "'x'"
+        for name in FIELDS[1:-2]
     )
     tamper(f"INSERT INTO trail ({', '.join(FIELDS)}) VALUES (11, {row}, '{head.hash}', '{'0' * 64}')")
     assert found(ten, head) == [(Kind.EDITED, 11, 11)]

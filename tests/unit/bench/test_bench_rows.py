@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastness.bench import native, native_scale, ordinary
+from fastness.bench import native, native_scale, ordinary, pace
 from fastness.bench.rows import Row, percentile
 
 
@@ -19,6 +19,21 @@ from fastness.bench.rows import Row, percentile
 def test_a_promise_is_a_bound(judged: float, at_least: bool, kept: bool) -> None:
     """From above unless the row says otherwise; the bound itself is within."""
     assert Row(name="x", judged=judged, promise=0.3, at_least=at_least).kept is kept
+
+
+@pytest.mark.parametrize(
+    ("judged", "at_least", "kept"),
+    [(0.6, False, True), (0.61, False, False), (0.15, True, True), (0.14, True, False)],
+)
+def test_a_slower_machine_may_take_longer(judged: float, at_least: bool, kept: bool) -> None:
+    """A time as many times as long as its bare process, and a rate as much lower; on a quicker one it is less."""
+    assert Row(name="x", judged=judged, promise=0.3, at_least=at_least, pace=2.0).kept is kept
+    assert Row(name="x", judged=0.2, promise=0.3, pace=0.5).kept is False
+
+
+def test_the_pace_is_that_of_bare_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "times", lambda action, count: [14.0, 21.0, 7.0])
+    assert pace.pace() == 2.0
 
 
 def test_what_was_not_measured_is_neither_kept_nor_broken() -> None:

@@ -83,14 +83,16 @@ class Shop:
     def at_once(self, operation: str, given: Item, context: CallContext) -> Any:
         self.seen.append((operation, True))
         context.bytes_in, context.bytes_out = 10, 1
+        context.dropped = given.name.count("!")
         return given.name
 
     async def call(self, operation: str, given: Item, context: CallContext) -> Any:
         self.seen.append((operation, False))
         context.bytes_in, context.bytes_out, context.cost, context.cpu_s = 10, 1, len(given.name), 0.5
+        context.dropped = given.name.count("!")
         if given.name == "broken":
             raise AdapterError("it broke")
-        if given.name == "forbidden":
+        if given.name.startswith("forbidden"):
             raise Denied(DenialCode.OUTSIDE, given.name)
         if given.name == "slow":
             self.blocked.set()
@@ -197,6 +199,18 @@ def test_what_calls_cost(scene: Callable[..., Scene]) -> None:
         ("a", 1), ("abc", 3), ("broken", 6), ("free", 0),
     ]  # fmt: skip
     assert all(row.cost == 0 for row in one.rows() if row.phase == "intent")
+
+
+def test_what_was_dropped(scene: Callable[..., Scene]) -> None:
+    """How many fields an adapter left out stands in the record of how the call ended, also where it was refused."""
+    one = scene()
+    for operation, name in (("look", "a!"), ("buy", "b!!"), ("buy", "forbidden!!!"), ("buy", "c")):
+        one.ask(operation, name=name)
+    one.close()
+    assert [(row.code, row.dropped) for row in one.rows() if row.phase == "outcome"] == [
+        ("", 1), ("", 2), ("outside", 3), ("", 0),
+    ]  # fmt: skip
+    assert all(row.dropped == 0 for row in one.rows() if row.phase == "intent")
 
 
 def test_what_was_not_accepted_is_noted(scene: Callable[..., Scene]) -> None:

@@ -71,6 +71,19 @@ def test_records_are_shown(trail: AuditLog, capsys: Capture) -> None:
         assert word in out
 
 
+def test_forged_fields_are_shown(trail: AuditLog, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many were dropped stands where it is said what came of the call, whether or not it was done."""
+    monkeypatch.setenv("COLUMNS", "240")
+    for code, micros in (("", 7), ("quota", 5), ("failed", 0)):
+        trail.done(trail.intend(about()), about(), code=code, micros=micros, dropped=3)
+    assert main(["audit"]) == exits.OK
+    out = capsys.readouterr().out
+    for words in ("of 5: done, 7 µs", "of 7: refused: quota", "of 9: failed"):
+        assert f"{words}, forged fields dropped: 3" in out
+    assert out.count("dropped") == 3
+    assert main(["audit", "verify"]) == exits.OK
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_times_have_their_day_and_zone(
     columns: int, home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch

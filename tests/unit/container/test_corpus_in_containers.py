@@ -15,6 +15,7 @@ _FAMILIES = {
     "calls": "as above; that calls of a container come to it at all is tested in tests/engines",
     "plugins": "as above",
     "lifecycle": "as above",
+    "javascript": "there is no JavaScript",
     "wasi": "modules of WASI do not run in containers",
     "worker": "of hooks inside an interpreter, which no other tier relies on",
 }
@@ -54,6 +55,8 @@ _ABSENT = {
     "channel.descriptors_by_number": "its end of the connection is a container's first process, which takes bytes alone",
     "environment.site_folder": "no folder of packages of this machine is in a container",
     "environment.host_paths": "of the tier wasm's file tree",
+    "files.pipe_read": "no folder of packages of this machine is in a container",
+    "files.system_read": "no folder of packages of this machine is in a container",
     "metadata.attributes_read": "no folder of this machine is in a container",
     "metadata.attributes_removed": "no folder of this machine is in a container",
     "metadata.attributes_written": "no folder of this machine is in a container",
@@ -63,6 +66,9 @@ _ABSENT = {
     "metadata.times": "no folder of this machine is in a container",
     "limits.javascript_loop": "there is no JavaScript",
     "network.javascript": "there is no JavaScript",
+    "output.false_claim": "guests claim nothing there",
+    "processes.counted": "processes.listed is tried",
+    "state.hash_seed": "no zygote: each run starts an interpreter of its own",
     "privileges.set_user_id": "of programs of this machine; one in an image is tried in tests/engines",
 }
 EVERY = [one for one in registry.load() if one.attack.__module__.startswith("fastness.attack.corpus.")]

@@ -811,8 +811,8 @@ def test_a_task_that_is_cancelled_leaves_nothing_begun(base: Path, monkeypatch: 
                 assert held.wait(20)
                 return made
 
-            def noted(run: str, cpu_s: float | None = None) -> None:
-                end(run, cpu_s)
+            def noted(*of: Any, **named: Any) -> None:
+                end(*of, **named)
                 ended.set()
 
             monkeypatch.setattr(core, "begin", slow)
@@ -950,9 +950,9 @@ def test_an_interrupt_between_an_invocation_and_its_end(base: Path, host: fastne
     async def run(request: Any, calls: Any, *, run_id: str = "") -> RunResult:
         return RunResult(outcome=Outcome(OutcomeKind.OK), tier=request.tier, runtime="python", run_id=run_id)
 
-    def interrupted(run: str, cpu_s: float | None = None) -> None:
+    def interrupted(*of: Any, **named: Any) -> None:
         signal.raise_signal(signal.SIGINT)
-        end(run, cpu_s)
+        end(*of, **named)
 
     inner._runner.run = run  # type: ignore[method-assign]  # no guest is needed for it
     inner._core.end = interrupted  # type: ignore[method-assign]  # as above

@@ -11,7 +11,7 @@ from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
 SQL = """
 INSERT INTO trail SELECT (SELECT max(seq) + 1 FROM trail), at, run, plugin, owner, capability, op, target, phase,
     decision, code, micros, bytes_in, bytes_out, intent, writer,
-    (SELECT hash FROM trail ORDER BY seq DESC LIMIT 1), hash, cost
+    (SELECT hash FROM trail ORDER BY seq DESC LIMIT 1), hash, cost, dropped
     FROM trail WHERE seq = 2;
 """
 

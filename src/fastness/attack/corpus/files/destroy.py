@@ -5,7 +5,7 @@ Overwrites a file of the machine and deletes it.
 from __future__ import annotations
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, allowed
 from fastness.tier import Guarantee
 
 CODE = """
@@ -43,6 +43,7 @@ ATTACK = Attack(
         "confined": Expect(Layer.LANDLOCK),
         "container": Expect(Layer.NAMESPACE),
         "isolated": Expect(Layer.NAMESPACE),
+        "worker": allowed("A guest changes and deletes every file that its user may."),
     },
     attack=attack,
     control=control,

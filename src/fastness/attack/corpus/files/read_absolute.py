@@ -5,7 +5,7 @@ Reads a file of the machine by its absolute path.
 from __future__ import annotations
 
 from fastness.attack.arena import Arena
-from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
+from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, allowed
 from fastness.tier import Guarantee
 
 CODE = """
@@ -31,6 +31,7 @@ ATTACK = Attack(
         "confined": Expect(Layer.LANDLOCK),
         "container": Expect(Layer.NAMESPACE),
         "isolated": Expect(Layer.NAMESPACE),
+        "worker": allowed("A guest reads every file that its user may read."),
     },
     attack=attack,
     control=control,

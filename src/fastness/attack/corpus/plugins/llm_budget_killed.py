@@ -45,7 +45,7 @@ for _ in range(10):
 def _effect(server: models.Models, result: Any = None) -> Effect:
     went = len(server.asked)
     # One more than the budget has room for is what a host asks that only looks whether all is spent.
-    return Effect(went > models.QUESTIONS + 1 or went <= KILLED, f"{went} questions were asked in all", result)
+    return Effect(went > models.QUESTIONS + 1, f"{went} questions were asked in all", result)
 
 
 def attack(arena: Arena) -> Effect:
@@ -67,6 +67,8 @@ def attack(arena: Arena) -> Effect:
                 if other.wait(10) != -signal.SIGKILL:
                     raise RuntimeError("the host was not killed while a model answered")
         result = home.invoke(most=10)
+    if len(server.asked) <= KILLED:
+        raise RuntimeError("the host that went on asked nothing")
     return _effect(server, result)
 
 

@@ -1,0 +1,3 @@
+"""
+What counts as a vulnerability, sentence by sentence, each with the attacks behind it.
+"""

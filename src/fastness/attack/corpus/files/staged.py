@@ -1,0 +1,34 @@
+"""
+Reads what was staged for it.
+"""
+
+from __future__ import annotations
+
+from fastness.attack.arena import Arena
+from fastness.attack.model import Attack, Claim, Effect, allowed
+from fastness.tier import Guarantee
+
+CODE = """
+print(open('given.txt').read())
+"""
+
+
+def attack(arena: Arena) -> Effect:
+    """In the tier."""
+    return arena.leaked(arena.run(CODE, files={"given.txt": arena.token}))
+
+
+def control(arena: Arena) -> Effect:
+    """The same program, unsandboxed, where the file is."""
+    (arena.work / "given.txt").write_text(arena.token)
+    return arena.leaked(arena.outside.run(CODE))
+
+
+SAYS = "A guest reads copies of what was staged for it."
+ATTACK = Attack(
+    id="files.staged",
+    claim=Claim(Guarantee.FS_CONFINED, SAYS),
+    tiers=dict.fromkeys(("wasm", "confined", "container", "isolated"), allowed(SAYS)),
+    attack=attack,
+    control=control,
+)
