@@ -36,6 +36,7 @@ Every call is checked against the policy and recorded by the host before anythin
 """
 _KNOWN = {
     "fs": "files below one folder",
+    "integrations": "effects elsewhere with credentials of the host: mail, and what the operator adds",
     "host": "functions of the host's own program",
     "llm": "questions to models, by price tier",
     "memory": "notes for an owner, found by their words",

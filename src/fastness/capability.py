@@ -8,14 +8,14 @@ revisions and budgets of calls are the broker's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from fastness.limits import Limits
 
-__all__ = ["Adapter", "CallContext", "Later", "Opened", "Operation", "Scope", "Spec"]
+__all__ = ["Adapter", "CallContext", "Later", "Opened", "Operation", "Scope", "Spec", "size_of"]
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
@@ -61,6 +61,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     an owner is shown.  ``risk`` says in plain words, for somebody who has never read this, what a scope lets a plugin
     do at worst.  ``enforced`` are sentences of the table of enforcement: what holds, by what means.  ``methods(scope)``
     names the methods of the plugin that a scope has called: a manifest must have them.
+
+    ``offered(scope)``, where it is set, gives the names of the operations that a scope allows: then each is granted by
+    its name, and those that there are, are the adapter's.  ``learn(calls)``, where it is set, gives the least scope
+    under which these calls may be made, each an operation's name and its decoded arguments.  It may raise what an
+    adapter raises for calls that no scope allows.
     """
 
     kind: str
@@ -71,6 +76,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     risk: Callable[[Any], str]
     enforced: tuple[str, ...]
     methods: Callable[[Any], tuple[str, ...]] = _no_methods
+    offered: Callable[[Any], Collection[str]] | None = None
+    learn: Callable[[Sequence[tuple[str, Any]]], Scope] | None = None
 
     def operation(self, name: str) -> Operation | None:
         """The operation of this name, or None."""
@@ -162,3 +169,19 @@ class Adapter(Protocol):
     async def aclose(self) -> None:
         """End what the adapter holds.  Idempotent."""
         ...
+
+
+def size_of(arguments: msgspec.Struct) -> int:
+    """Bytes of all texts in the arguments of a call, in UTF-8."""
+    total, stack = 0, list(msgspec.to_builtins(arguments, builtin_types=(bytes,)).values())
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            total += len(one.encode("utf-8", "surrogatepass"))
+        elif isinstance(one, (bytes, bytearray)):
+            total += len(one)
+        elif isinstance(one, Mapping):
+            stack += [*one.keys(), *one.values()]
+        elif isinstance(one, (list, tuple)):
+            stack += one
+    return total

@@ -52,6 +52,7 @@ from fastness.tier import Tier
 from fastness.wildcard import pattern_problem
 
 if TYPE_CHECKING:
+    from fastness.capabilities._email_settings import EmailSettings
     from fastness.capabilities._llm_settings import Settings
     from fastness.metering.quotas import Quota
 
@@ -60,7 +61,16 @@ __all__ = ["NAME", "Config", "load"]
 NAME = "config.toml"
 _LONGEST = 1 << 20
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TABLES = {"ceiling": dict, "fs": dict, "llm": dict, "net": dict, "process": dict, "quota": list, "tier": str}
+_TABLES = {
+    "ceiling": dict,
+    "fs": dict,
+    "integrations": dict,
+    "llm": dict,
+    "net": dict,
+    "process": dict,
+    "quota": list,
+    "tier": str,
+}
 _CEILING = ("tiers", "kinds", "scopes", "limits", "provides", "lookups", "declares")
 _PATTERNS = ("provides", "lookups", "declares")
 
@@ -83,7 +93,8 @@ class Config:
     was granted; empty for that one.
 
     ``llm`` says which models are asked and what they cost, or is None.  ``quotas`` are what plugins may use up for
-    owners.
+    owners.  ``email`` is the server that mail is handed to, or None; ``integrations`` are the names of those of other
+    distributions that are used.
     """
 
     def __init__(self, path: str, plain: Mapping[str, Any]) -> None:
@@ -103,6 +114,10 @@ class Config:
         self.trust = self._file("net.trust", net.get("trust"))
         self.reach = self._reach(net.get("allow", []))
         self.llm = self._llm(plain["llm"]) if "llm" in plain else None
+        others = plain.get("integrations", {})
+        self._known("integrations", others, ("use", "email"))
+        self.integrations = self._texts("integrations.use", others.get("use", []))
+        self.email = self._email(others["email"]) if "email" in others else None
         self.quotas = tuple(self._quotas(plain.get("quota", [])))
         # The rest of it needs to know the capabilities; this much is told before one is asked for.
         self._known("ceiling", plain.get("ceiling", {}), _CEILING)
@@ -182,6 +197,15 @@ class Config:
 
         try:
             return settings_of(plain)
+        except ConfigurationError as error:
+            raise self._wrong(error.field, error.value, error.allowed) from None
+
+    def _email(self, plain: Any) -> EmailSettings:
+        self._typed("integrations.email", plain, dict)
+        from fastness.capabilities._email_settings import email_settings_of
+
+        try:
+            return email_settings_of(plain)
         except ConfigurationError as error:
             raise self._wrong(error.field, error.value, error.allowed) from None
 

@@ -132,7 +132,9 @@ class _Check:
             config = operation.arguments.__struct_config__
             if not config.frozen or not config.forbid_unknown_fields:
                 self.faults.append(f"{operation.name}: arguments that can be changed, or take unknown fields")
-            if not operation.name.isidentifier() or operation.name.startswith("_") or "\n" in operation.summary:
+            words = operation.name.split(".")
+            named = len(words) <= 2 and all(word.isidentifier() and word[:1] != "_" for word in words)
+            if not named or "\n" in operation.summary:
                 self.faults.append(f"{operation.name}: a name that a guest cannot call, or a summary of several lines")
 
     # one call

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastness
+import mails
 from fastness import config
 from fastness.plugins.scheduling import Fired
 from fastness.runs import OutcomeKind
@@ -82,6 +83,58 @@ def test_a_plugin_that_is_called_later(named: str, plugin: Path) -> None:
             time.sleep(0.05)
     assert fired[0].result is not None
     assert (fired[0].result.value, fired[0].result.tier) == (5, "container")
+
+
+_TELLER = """
+id = "acme.teller"
+version = "1.0.0"
+api = 1
+runtime = "python"
+entry = "main.py"
+methods = ["tell"]
+
+[[capabilities]]
+kind = "integrations"
+actions = ["email.send", "sms.send"]
+recipients = ["example.com"]
+per_day = 5
+reason = "Tells you."
+"""
+_TELL = """
+def tell(ctx):
+    found = [sorted(vars(ctx.integrations)), ctx.integrations.email.send("ann@example.com", "s", "t")["recipients"]]
+    for given in ({"to": "eve@evil.test"}, {"subject": "a\\nBcc: eve@evil.test"}):
+        try:
+            ctx.integrations.email.send(**{"to": "ann@example.com", "subject": "s", "text": "t", **given})
+        except ctx.Refused as error:
+            found.append(error.code)
+    return found
+"""
+
+
+def test_a_mail_from_a_container(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves by the host, which has the password; what nobody does is not there."""
+    home, folder = tmp_path / "home", tmp_path / "teller"
+    monkeypatch.setenv("FASTNESS_HOME", str(home))
+    for one in (home, home / "config", folder):
+        one.mkdir(mode=0o700)
+    (folder / "plugin.toml").write_text(_TELLER)
+    (folder / "main.py").write_text(_TELL)
+    server = mails.Mails()
+    try:
+        mails.password_file(home / "config")
+        (home / "config" / "config.toml").write_text(server.toml(user="robot"))
+        (home / "config" / "config.toml").chmod(0o600)
+        config.forget()
+        with fastness.PluginHost(tier="container") as host:
+            host.install(folder)
+            host.grant("acme.teller", owner="ann", all=True)
+            result = host.invoke("acme.teller", "tell", owner="ann")
+        assert (result.tier, result.value) == ("container", [["email"], 1, "not_granted", "header"]), result.stderr
+        assert [(taken.user, taken.to) for taken in server.taken] == [("robot", ["ann@example.com"])]
+    finally:
+        server.close()
+        config.forget()
 
 
 _BUILDER = """

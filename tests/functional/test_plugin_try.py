@@ -174,7 +174,7 @@ def test_learn_prints_the_least_that_it_needs(plugin: Path, capsys: Capture) -> 
     plugin.write_text(SOURCE + "    ctx.lookup('a-b:c')\n")
     assert tried(plugin, "--learn") == 0
     lines = capsys.readouterr().out.splitlines()
-    start = next(index for index, line in enumerate(lines) if line.startswith("Everything was allowed"))
+    start = next(index for index, line in enumerate(lines) if line.startswith("Every name was allowed"))
     assert [line.strip() for line in lines[start + 1 :]] == [
         "--allow-declare telemetry",
         "--allow-lookup a-b:c",

@@ -15,6 +15,7 @@ import wat_programs as wat
 from ctx_support import Box, BoxScope, Host
 
 import fastness
+import mails
 import models
 from fastness._wasi import compiler
 from fastness.attack.assemble import assemble
@@ -22,6 +23,7 @@ from fastness.backends.base import Report, Staged
 from fastness.backends.wasm import WasmBackend
 from fastness.broker.calls import RunCalls
 from fastness.broker.gate import Gate
+from fastness.capabilities.integrations import Counts, Email, Integrations, IntegrationsScope
 from fastness.capabilities.llm import Llm, LlmScope
 from fastness.capabilities.memory import Memory, MemoryScope
 from fastness.capabilities.schedule import Schedule, ScheduleScope
@@ -375,3 +377,27 @@ def test_schedules_by_lines(host: Host, tmp_path: Path) -> None:
     (due,), _ = schedule.store.claim("a", 1 << 60, most=9, each=9, busy={}, grace=0)
     assert due.args == b'{"n":1}'
     schedule.store.close()
+
+
+def test_integrations_by_lines(host: Host, tmp_path: Path) -> None:
+    """A program without frames asks by the action's name; what nobody does, and what was not granted, are refused."""
+    server = mails.Mails()
+    adapter = Integrations([Email(server.settings())], Counts(str(tmp_path / "counts.db")))
+    scope = IntegrationsScope(actions=("email.send", "sms.send"), per_day=5, recipients=("example.com",))
+    gate = Gate({"integrations": scope}, {"integrations": adapter.spec}, {"integrations": adapter})
+    calls = RunCalls(
+        gate, host.paper, run="r", plugin="p", owner="o", calls=10, value_bytes=1 << 20, deadline=time.monotonic() + 60
+    )
+    asked = (
+        b'integrations email.send {"to":"ann@example.com","subject":"s","text":"t"}\n',
+        b'integrations email.send {"to":"eve@evil.test","subject":"s","text":"t"}\n',
+        b"integrations sms.send {}\n",
+        b"integrations email.read {}\n",
+    )
+    try:
+        said = lines(run(host, teller(*asked), calls=calls))
+    finally:
+        server.close()
+    assert msgspec.json.decode(said[0].removeprefix("ok "))["recipients"] == 1
+    assert [line.split()[1] for line in said[1:]] == ["not_granted", "no_adapter", "not_granted"]
+    assert len(server.taken) == 1

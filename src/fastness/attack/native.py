@@ -6,6 +6,7 @@ An attack on the tier ``isolated`` is made twice, for a guest of the runtime ``c
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import queue
@@ -17,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastness import runtime
 from fastness._linux.numbers import numbers_of
 from fastness._linux.syscalls import MACHINE
+from fastness._wasi import home
 from fastness.attack.model import Effect, Skip
 
 if TYPE_CHECKING:
@@ -178,8 +179,15 @@ def mark_of(arena: Arena, witness: subprocess.Popen[bytes], result: RunResult | 
     return Effect(hit, "a process outside was signalled" if hit else "no process outside was signalled", result)
 
 
-def while_running(arena: Arena, text: str, strike: Callable[[int], None]) -> RunResult:
-    """Run a guest that prints ``READY`` and its number, call ``strike`` with the number then, and return its result."""
+def while_running(arena: Arena, text: str, strike: Callable[[int], None], *, program: bool = False) -> RunResult:
+    """
+    Run a guest that prints ``READY`` and its number, call ``strike`` with the number then, and return its result.
+
+    With ``program`` it is a command.  Raises ``Skip`` where none can be run.
+    """
+    if program:
+        arena.command("true")
+    run = arena.program if program else arena.run
     ready: queue.SimpleQueue[int] = queue.SimpleQueue()
     seen = bytearray()
     results: list[RunResult] = []
@@ -191,7 +199,7 @@ def while_running(arena: Arena, text: str, strike: Callable[[int], None]) -> Run
                 ready.put(int(seen.split()[1]))
                 seen.clear()
 
-    thread = threading.Thread(target=lambda: results.append(arena.run(text, on_event=hear)))
+    thread = threading.Thread(target=lambda: results.append(run(text, on_event=hear)))
     thread.start()
     try:
         strike(ready.get(timeout=10))
@@ -238,9 +246,14 @@ def only_on(machine: str) -> None:
 
 
 def folders_of(arena: Arena) -> list[str]:
-    """Work folders of guests that are on this machine's disk now: those with a file called ``private``."""
-    home = Path(runtime.claim().folder)
-    return [str(path.parent) for path in home.glob("boxes-*/**/private")]
+    """Work folders of guests on this machine's disk: those with the secret in a file called ``private``."""
+    found = []
+    for path in Path(home.folder("runtime")).glob("*/boxes-*/**/private"):
+        # Those of other hosts, or of an earlier attempt, go while they are looked at.
+        with contextlib.suppress(OSError):
+            if path.read_text() == arena.token:
+                found.append(str(path.parent))
+    return found
 
 
 def open_files(path: str) -> int:

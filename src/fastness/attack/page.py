@@ -90,7 +90,8 @@ def _summary(proof: Proof) -> Iterator[str]:
         "<p>Each attack was made inside the tier, and once more where nothing stops it: its control. "
         "An attack is <em>stopped</em> where it had no effect inside, for the reason that is stated, and had it in "
         "its control. It is <em>void</em> where the control failed too: then nothing is proven. It is "
-        "<em>unexpected</em> where something else stopped it than is stated, and <em>escaped</em> where it had its effect inside. "
+        "<em>unexpected</em> where something else stopped it than is stated, and "
+        "<em>escaped</em> where it had its effect inside. "
         "<em>Allowed</em> are attacks that a tier is said not to stop, and has not; <em>not promised</em> those on "
         "what it does not promise, which were not made.</p>"
     )

@@ -176,6 +176,20 @@ def killed_carelessly(arena: Arena, code: str) -> Effect:
     return Effect(silent, "something happened that no record tells" if silent else "the record tells of it")
 
 
+def appended(path: str, key: str) -> bool:
+    """Whether a host that begins now can record something."""
+    from fastness.audit.log import AuditLog
+
+    log = AuditLog(path, key)
+    try:
+        log.refused(_Nobody(), code="outside")
+    except BackendError:
+        return False
+    finally:
+        log.close()
+    return True
+
+
 def _child(text: str, *arguments: str) -> None:
     source = str(Path(__file__).resolve().parents[2])
     subprocess.run(

@@ -58,10 +58,19 @@ class Gate:
     ) -> None:
         self._known = {kind for kind in scopes if kind in specs}
         self._table: dict[tuple[str, str], Allowed | Refused] = {}
+        #: Kinds whose operations are granted one by one.
+        self._by_name: set[str] = set()
         for kind in self._known:
-            adapter = adapters.get(kind)
+            adapter, spec = adapters.get(kind), specs[kind]
             names = (offered or {}).get(kind)
-            for operation in specs[kind].operations:
+            if spec.offered is not None:
+                names = spec.offered(scopes[kind])
+                self._by_name.add(kind)
+                # What nobody here does is refused as that, whoever knows of it.
+                self._table.update({(kind, name): Refused(DenialCode.NO_ADAPTER) for name in names})
+                # Which there are is known by who does them.
+                spec = spec if adapter is None else adapter.spec
+            for operation in spec.operations:
                 if names is not None and operation.name not in names:
                     continue
                 found: Allowed | Refused = Refused(DenialCode.NO_ADAPTER)
@@ -84,7 +93,7 @@ class Gate:
         """Whether this may happen, as things are while this is called."""
         entry = self._table.get((capability, operation))
         if entry is None:
-            known = capability in self._known
+            known = capability in self._known and capability not in self._by_name
             return Refused(DenialCode.UNSUPPORTED if known else DenialCode.NOT_GRANTED)
         ended = self.ended()
         return entry if ended is None else Refused(ended)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -18,7 +18,7 @@ from fastness.capabilities import _files
 from fastness.capabilities._paths import LONGEST, parts_of, shown
 from fastness.capabilities._threads import Stop, whole
 from fastness.capabilities._usage import ENTRY_BYTES, Usage
-from fastness.capability import CallContext, Operation, Scope, Spec
+from fastness.capability import CallContext, Operation, Scope, Spec, size_of
 from fastness.errors import AdapterError, Denied, QuotaExceeded
 from fastness.limits import MIB, in_words
 from fastness.runs import DenialCode
@@ -28,6 +28,7 @@ __all__ = ["SPEC", "Fs", "FsScope"]
 _MOST_BYTES = 16 * MIB
 _MOST_ENTRIES = 1000
 _SPENT = "fs.bytes"
+_READS = frozenset(("read", "list", "stat"))
 
 Root = str | os.PathLike[str]
 _Path = Annotated[str, msgspec.Meta(max_length=LONGEST * 4)]
@@ -122,6 +123,21 @@ def _risk(scope: FsScope) -> str:
     return f"{what}, and nothing outside that folder.{fills}"
 
 
+def _learn(calls: Sequence[tuple[str, Any]]) -> FsScope:
+    reads = [given for operation, given in calls if operation in _READS]
+    writes = [given for operation, given in calls if operation not in _READS]
+    written = [size_of(given) - len(given.path.encode()) for given in writes if isinstance(given, Write)]
+    # How much a file has is not known; what is not read or written needs nothing.
+    read = [given.length if given.length is not None else 1 * MIB for given in reads if isinstance(given, Read)]
+    call_bytes = max(written + read, default=0)
+    if not writes:
+        return FsScope(read=True, call_bytes=call_bytes)
+    made = sum(operation in ("write", "mkdir") for operation, _ in calls)
+    # A name counts beside what is in it, as long as it is not known to be there.
+    whole = sum(written) + ENTRY_BYTES * made
+    return FsScope(read=bool(reads), write=True, call_bytes=call_bytes, run_bytes=whole, quota=whole)
+
+
 SPEC = Spec(
     kind="fs",
     scope=FsScope,
@@ -153,6 +169,7 @@ SPEC = Spec(
     meet=_meet,
     exceeds=_exceeds,
     risk=_risk,
+    learn=_learn,
     enforced=(
         "One folder, chosen by the host; its name never reaches the guest.",
         "Paths are walked below the open folder: no link is followed, no mount entered (openat2(2), or name by name).",

@@ -18,7 +18,7 @@ from fastness.capabilities import _chat
 from fastness.capabilities._llm_asking import Asking, Question
 from fastness.capabilities._llm_budget import Charge
 from fastness.capabilities._llm_scope import LlmScope, exceeds, meet, risk
-from fastness.capabilities._llm_settings import Settings, Tier
+from fastness.capabilities._llm_settings import TIERS, Settings, Tier
 from fastness.capability import CallContext, Operation, Spec
 from fastness.errors import AdapterError, Denied, QuotaExceeded
 from fastness.limits import MIB
@@ -102,6 +102,17 @@ def _which(given: Which) -> str:
     return f"stream {given.stream}"
 
 
+def _learn(calls: Sequence[tuple[str, Any]]) -> LlmScope:
+    asked = [given for _, given in calls if not isinstance(given, Which)]
+    tokens = [LlmScope().max_tokens if given.max_tokens is None else given.max_tokens for given in asked]
+    # What a question costs is the operator's to say: a hundredth of a unit each is a guess to begin with.
+    return LlmScope(
+        tiers=tuple(sorted({given.tier for given in asked}, key=TIERS.index)),
+        budget=len(asked) / 100,
+        max_tokens=max(tokens, default=1),
+    )
+
+
 SPEC = Spec(
     kind="llm",
     scope=LlmScope,
@@ -138,6 +149,7 @@ SPEC = Spec(
     meet=meet,
     exceeds=exceeds,
     risk=risk,
+    learn=_learn,
     enforced=(
         "A plugin names a price tier and never a model; the operator says which model that is.",
         "The most that a question can cost is held, on disk, before it is sent, and counts as spent from then on.",

@@ -144,6 +144,15 @@ def _nothing(_: Any) -> str:
     return ""
 
 
+def _learn(calls: Sequence[tuple[str, Any]]) -> MemoryScope:
+    # Of a change what is not said stays, and nobody knows how much that is.
+    sizes = [size_of(given.text or "", given.tags or ()) for _, given in calls if isinstance(given, (Add, Update))]
+    added = sum(isinstance(given, Add) for _, given in calls)
+    return MemoryScope(
+        notes=max(1, added), quota=max(1, sum(sizes)), note_bytes=max(1, max(sizes, default=0) - NOTE_OVERHEAD)
+    )
+
+
 SPEC = Spec(
     kind="memory",
     scope=MemoryScope,
@@ -168,6 +177,7 @@ SPEC = Spec(
     meet=_meet,
     exceeds=_exceeds,
     risk=_risk,
+    learn=_learn,
     enforced=(
         "Each owner has a folder, and each plugin a file in it; both are named by the host and not by the guest.",
         "Notes that plugins share for an owner are in a file of their own, for those that were granted it.",

@@ -67,6 +67,16 @@ def _target(request: Request) -> str:
     return f"{request.method} {url.origin}{url.path}"
 
 
+def _learn(calls: Sequence[tuple[str, Any]]) -> NetScope:
+    # Where a redirect would lead is not known.
+    urls = [_urls.url_of(given.url) for _, given in calls]
+    return NetScope(
+        hosts=tuple(dict.fromkeys(url.host.name for url in urls)),
+        schemes=tuple(sorted({url.scheme for url in urls})),
+        ports=tuple(sorted({url.port for url in urls})),
+    )
+
+
 SPEC = Spec(
     kind="net",
     scope=NetScope,
@@ -82,6 +92,7 @@ SPEC = Spec(
     meet=meet,
     exceeds=exceeds,
     risk=risk,
+    learn=_learn,
     enforced=(
         "Only hosts, schemes and ports of the scope; an empty list allows nothing. Judged on every redirect anew.",
         "Addresses that are not public are refused in every spelling and embedding.",

@@ -8,7 +8,7 @@ runs it is given by the host: an adapter starts no process by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -123,6 +123,13 @@ def _risk(scope: ProcessScope) -> str:
     )
 
 
+def _learn(calls: Sequence[tuple[str, Any]]) -> ProcessScope:
+    given = [one.timeout for _, one in calls if one.timeout is not None]
+    # What has no time of its own gets that of the scope.
+    seconds = max(given) if len(given) == len(calls) else max([*given, ProcessScope().seconds])
+    return ProcessScope(runs=len(calls), seconds=seconds)
+
+
 SPEC = Spec(
     kind="process",
     scope=ProcessScope,
@@ -139,6 +146,7 @@ SPEC = Spec(
     meet=_meet,
     exceeds=_exceeds,
     risk=_risk,
+    learn=_learn,
     enforced=(
         "Each program runs in a fresh box of the granted tier, or of `container` where the operator says so for all.",
         "Without that tier there is none: a program runs nowhere else.",

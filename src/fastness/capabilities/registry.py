@@ -22,6 +22,7 @@ GROUP = "fastness.capabilities"
 #: Kinds of this package, and the module that has each one's ``SPEC``.
 BUILT_IN: dict[str, str] = {
     "fs": "fastness.capabilities.fs",
+    "integrations": "fastness.capabilities.integrations",
     "llm": "fastness.capabilities.llm",
     "memory": "fastness.capabilities.memory",
     "net": "fastness.capabilities.net",

@@ -7,9 +7,11 @@ no policy.  Whoever fires it (:mod:`fastness.plugins.timer`) calls the plugin as
 
 from __future__ import annotations
 
+import contextlib
+import math
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -20,7 +22,7 @@ from fastness.capabilities._schedule_times import instant, micros, shown
 from fastness.capabilities._threads import Stop, Stopped, whole
 from fastness.capability import CallContext, Operation, Scope, Spec
 from fastness.database import busy, full
-from fastness.errors import AdapterError, BackendError, Denied
+from fastness.errors import AdapterError, BackendError, CapabilityError, Denied
 from fastness.runs import DenialCode
 from fastness.wire import values
 
@@ -126,6 +128,25 @@ def _span(seconds: float) -> str:
     return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 
 
+def _learn(calls: Sequence[tuple[str, Any]]) -> ScheduleScope:
+    steps, ahead, standing, now = [], [1.0], 0, micros(time.time())
+    for _, given in calls:
+        if not isinstance(given, (At, Every)):
+            continue
+        standing += 1
+        when = given.when if isinstance(given, At) else given.first
+        if isinstance(given, Every) and 1 <= given.seconds <= _AHEAD_S:
+            steps.append(given.seconds)
+            if when is None:
+                ahead.append(given.seconds)
+        if when is not None:
+            # Time has passed since it was asked for: up to the next whole minute.
+            with contextlib.suppress(CapabilityError):
+                ahead.append(math.ceil((instant(when, now, _AHEAD_S) - now) / 60e6) * 60.0)
+    least = {"interval_s": min(steps)} if steps else {}
+    return ScheduleScope(standing=min(max(1, standing), _MOST), ahead_s=min(max(ahead), _AHEAD_S), **least)
+
+
 SPEC = Spec(
     kind="schedule",
     scope=ScheduleScope,
@@ -158,6 +179,7 @@ SPEC = Spec(
     meet=_meet,
     exceeds=_exceeds,
     risk=_risk,
+    learn=_learn,
     enforced=(
         "A plugin schedules methods of its own manifest, for the owner that it runs for, who is named by the host.",
         "What it may do when it is called is decided then, by the policy of that moment; none is kept with a schedule.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -99,6 +99,18 @@ def _risk(scope: StorageScope) -> str:
     )
 
 
+def _learn(calls: Sequence[tuple[str, Any]]) -> StorageScope:
+    kept: dict[str, int] = {}
+    largest = 0
+    for _, given in calls:
+        if isinstance(given, Put):
+            size = len(_encoded(given.value, _MOST_VALUE, given.key)[1])
+            largest = max(largest, size)
+            kept[given.key] = max(kept.get(given.key, 0), KEY_OVERHEAD + len(_bytes_of(given.key)) + size)
+    # Nothing can be looked for where nothing may be kept.
+    return StorageScope(quota=max(1, sum(kept.values())), value_bytes=largest)
+
+
 SPEC = Spec(
     kind="storage",
     scope=StorageScope,
@@ -118,6 +130,7 @@ SPEC = Spec(
     meet=_meet,
     exceeds=_exceeds,
     risk=_risk,
+    learn=_learn,
     enforced=(
         "A plugin sees its own keys of the owner it runs for; both are named by the host and not by the guest.",
         f"Keys, values and {KEY_OVERHEAD} bytes for each key count against the quota of plugin and owner.",

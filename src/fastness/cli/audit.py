@@ -19,6 +19,7 @@ from fastness.audit.export import JsonLines
 from fastness.audit.verify import Anchor, anchor, verify
 from fastness.broker.trail import ANSWER, LATE
 from fastness.cli import exits
+from fastness.cli.audit_grants import Grants
 from fastness.cli.console import err, stdout_console
 from fastness.cli.visible import one_line
 from fastness.errors import ConfigurationError
@@ -137,6 +138,7 @@ class _Rows:
         self._console = stdout_console()
         self._day = ""
         self._head = True
+        self._grants = Grants()
         wide = self._console.width
         whose = 14 if wide < 80 else 20 if wide < 100 else 26
         rest = max(wide - _NUMBER - _CLOCK - whose - 3 * _GAP, 8)
@@ -147,8 +149,11 @@ class _Rows:
     def show(self, records: Iterable[AuditRecord]) -> int:
         """Show them; the number of the last one, or -1."""
         number, made, day = -1, None, ""
+        refused: list[AuditRecord] = []
         for record in records:
             number = record.seq
+            if record.decision == "refused":
+                refused.append(record)
             if self._line is not None:
                 self._line(record)
                 continue
@@ -160,6 +165,11 @@ class _Rows:
             cells = [_who(record), what, came] if len(self._widths) > 2 else [_who(record), f"{what}: {came}"]
             made.add_row(str(record.seq), clock, *map(_folded, cells, self._widths))
         self._print(made, day)
+        if self._line is None:
+            for words, *commands in self._grants.of(refused):
+                self._console.print(words, markup=False, highlight=False, soft_wrap=True)
+                for one in commands:
+                    self._console.print(f"  {one}", markup=False, highlight=False, soft_wrap=True)
         return number
 
     def _print(self, made: Any, day: str) -> None:

@@ -340,7 +340,10 @@ def plugin_signals_erase(**options: Any) -> int:
 @click.option("--memory", metavar="SIZE", help="Memory that it may add, such as 64M.  [default: 128M]")
 @click.option("--allow-network", "network", is_flag=True, help="Let it send requests to public addresses.")
 @click.option("--read-root", metavar="DIR", help="The folder that it may read.  [default: the one that it is in]")
-@click.option("--learn", is_flag=True, help="Allow every name, and print the options that allow just those it used.")
+@click.option(
+    "--learn", is_flag=True, help="Refuse every capability, and print what would do for all that it asked for."
+)
+@click.option("--call", "calls", multiple=True, metavar="METHOD[=JSON]", help="With --learn: call this method too.")
 @_json
 def plugin_try(path: str, **options: Any) -> int:
     """
@@ -348,6 +351,10 @@ def plugin_try(path: str, **options: Any) -> int:
 
     Nothing is installed, and what is not allowed here is denied.  P is a name in which * stands for any run of
     characters and ? for one.
+
+    With --learn its ctx has every capability, and each call is recorded and refused; names are allowed, in a host that
+    has no others.  The smallest manifest that asks for what it asked for is printed, and compared with its own.  What
+    it would do with an answer is not seen.
 
     Exit codes: 0 it went well; 1 it failed or crashed; 2 usage, or no valid plugin; 3 the tier does not hold here;
     4 a phase passed its time or another limit; 5 something was denied; 70 the machinery failed.

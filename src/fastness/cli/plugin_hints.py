@@ -125,7 +125,7 @@ def hints(host: Any, plugin: str, owner: str, result: RunResult) -> list[tuple[s
     known = known_specs()
     shown = host.show(plugin)
     grant = standing(shown.grants, owner, shown.known.digest)
-    missing = _missing(shown, grant, host.ceiling, known)
+    missing = missing_of(shown, grant, host.ceiling, known)
     rows = [row for row in result.denials if not row.claimed]
     refused = {row.capability for row in rows if row.code in _MORE}
     asked_for = {row.capability for row in rows if row.code in _SCOPE}
@@ -163,7 +163,9 @@ def _looked_for(shown: Shown, grant: Grant | None, result: RunResult, specs: Map
     for want in shown.wants:
         if want.permitted and want.offered and grant is not None and grant.scope(want.kind) is not None:
             continue
-        names = getattr(want.scope, "names", None) or [one.name for one in specs[want.kind].operations]
+        names = getattr(want.scope, "names", None) or [
+            one.name.partition(".")[0] for one in specs[want.kind].operations
+        ]
         if (named is not None and named[1] == want.kind) or (part is not None and (part[1] or part[2]) in names):
             found.add(want.kind)
     return found
@@ -205,7 +207,7 @@ def _ways_out(known: Known) -> list[str]:
     return [*ways, command("enable", known.id)]
 
 
-def _missing(shown: Shown, grant: Grant | None, ceiling: Ceiling, specs: Mapping[str, Spec]) -> list[str]:
+def missing_of(shown: Shown, grant: Grant | None, ceiling: Ceiling, specs: Mapping[str, Spec]) -> list[str]:
     """Kinds of which a plugin asks for more than a grant allows and the operator permits."""
     found = []
     for want in shown.wants:

@@ -186,6 +186,8 @@ def of_a_program(kind: str) -> str:
         return "its functions are those of a program that runs the plugin, with fastness.PluginHost(functions=...)"
     if kind == "llm":
         return "this machine's operator has named no models: a table [llm] of config/config.toml does"
+    if kind == "integrations":
+        return "this machine's operator has not said how all of it is done: [integrations] of config/config.toml does"
     return "it is there only in a program that brings it, with fastness.PluginHost(adapters=...)"
 
 

@@ -14,6 +14,7 @@ import click
 
 from fastness.cli import exits
 from fastness.cli.console import detail, err, say, stdout_console, table
+from fastness.cli.plugin_learn import Learner
 from fastness.cli.visible import one_line, spelled_out
 from fastness.errors import PluginTimeout
 from fastness.wildcard import pattern_problem
@@ -44,12 +45,18 @@ def try_plugin(
     network: bool,
     read_root: str | None,
     learn: bool,
+    calls: Sequence[str],
     as_json: bool,
 ) -> int:
     """Set a plugin up, start it and stop it; print what it did."""
     from fastness.limits import size_of
     from fastness.plugins.isolated import IsolatedPlugin
     from fastness.plugins.lifecycle import DefaultPluginHost
+
+    if calls and not learn:
+        raise click.UsageError("--call goes with --learn; a method that is granted something is called with: call")
+    if learn and network:
+        raise click.UsageError("--learn refuses every capability, and --allow-network allows one")
 
     known = dict(_value(text) for text in values)
     everything = ("*",)
@@ -62,9 +69,17 @@ def try_plugin(
         {} if timeout is None else {f"{phase}_timeout": timeout for phase in ("setup", "start", "stop")}
     )
     limits = None if memory is None else {"memory": size_of("memory", memory, "--memory")}
-    plugin = IsolatedPlugin.load(
-        path, policy=rules, limits=limits, tier=tier, read_root=read_root, allow_network=network, **times
-    )
+    how: dict[str, Any] = {
+        "policy": rules,
+        "limits": limits,
+        "tier": tier,
+        "read_root": read_root,
+        "allow_network": network,
+        **times,
+    }
+    learner = Learner(path, how) if learn else None
+    plugin = IsolatedPlugin.load(path, **how) if learner is None else learner.load()
+    methods = [_method(plugin, text) for text in calls]
     logs: list[tuple[str, str]] = []
     with DefaultPluginHost(on_log=lambda _, level, text: logs.append((level, text))) as host:
         for name, value in known.items():
@@ -74,14 +89,41 @@ def try_plugin(
         provided = {name: host.lookup(name) for name, owner in host.provided().items() if owner}
         declared = sorted(host.declared())
     code = _code(plugin, host)
+    if learner is not None:
+        code = max(code, learner.call(methods, lambda level, text: logs.append((level, text))), key=_severity)
     if as_json:
         shown = _described(plugin, host, logs, provided, declared, code, learn)
+        if learner is not None:
+            shown |= learner.described()
         sys.stdout.write(json.dumps(shown, allow_nan=False).replace("\x7f", "\\u007f") + "\n")
     else:
-        _show(plugin, host, logs, provided, declared, network)
-    if learn and not as_json:
+        _show(plugin, host, logs, provided, declared, network, learn)
+    if learner is not None and not as_json:
+        learner.show()
         _show_learned(plugin)
     return code
+
+
+def _method(plugin: IsolatedPlugin, text: str) -> tuple[str, dict[str, Any]]:
+    """``METHOD`` or ``METHOD=JSON``.  Raises UsageError."""
+    name, sign, data = text.partition("=")
+    if name not in plugin.manifest.methods:
+        known = ", ".join(plugin.manifest.methods) or "none"
+        raise click.UsageError(f"--call {one_line(name, 80)}: the plugin's methods are: {known}")
+    try:
+        found = json.loads(data) if sign else {}
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(
+            f"--call {name}: {one_line(data, 80)} is not JSON ({one_line(str(error), 80)})"
+        ) from None
+    if not isinstance(found, dict) or not all(isinstance(key, str) and key.isidentifier() for key in found):
+        raise click.UsageError(f"""--call {name}: arguments by name, such as '{name}={{"city": "Rome"}}'""")
+    return name, found
+
+
+def _severity(code: int) -> int:
+    """What is told of two trials: a limit, then what was denied, then what failed."""
+    return {exits.OK: 0, exits.FAILED: 1, exits.DENIED: 2, exits.LIMIT: 3}.get(code, 4)
 
 
 def _value(text: str) -> tuple[str, Any]:
@@ -200,6 +242,7 @@ def _show(
     provided: dict[str, Any],
     declared: list[str],
     network: bool,
+    learn: bool,
 ) -> None:
     console = stdout_console()
     state = host.state(plugin.id).value
@@ -229,6 +272,7 @@ def _show(
         by = "the guest says so itself" if row.claimed else row.layer
         console.print(f"refused {one_line(row.operation)} {one_line(row.target)}: {row.code.value} ({by})")
     asked = [one.kind for one in plugin.manifest.capabilities if not (one.kind == "net" and network)]
+    asked = [] if learn else asked
     if asked:
         console.print(f"asks for {', '.join(asked)}, which a trial does not give it")
     for line in plugin.left_out:
@@ -249,8 +293,8 @@ def _show(
 
 def _show_learned(plugin: IsolatedPlugin) -> None:
     needs = _needs(plugin, learn=True)
-    nothing = "No option allows just what it needs." if _beyond(plugin, learn=True) else "It needs nothing."
-    say("Everything was allowed, to learn what it does.  " + ("It needs:" if needs else nothing))
+    nothing = "No option allows just those." if _beyond(plugin, learn=True) else "It used none."
+    say("Every name was allowed, to learn which it uses.  " + ("As options of a trial:" if needs else nothing))
     for line in needs:
         say(f"  {line}")
     _show_beyond(plugin, learn=True)

@@ -25,6 +25,7 @@ const { ownKeys } = Reflect;
 const { fromCharCode, fromCodePoint } = String;
 const charCodeAt = uncurry(String.prototype.charCodeAt);
 const slice = uncurry(String.prototype.slice);
+const indexOf = uncurry(String.prototype.indexOf);
 const wellFormed = uncurry(String.prototype.toWellFormed);
 const push = uncurry(Array.prototype.push);
 const shift = uncurry(Array.prototype.shift);
@@ -278,6 +279,13 @@ function log(level, text) {
   throw new Failure("a level is one of debug, info, warning, error");
 }
 
+/** What is granted does not change: neither a holder nor what it holds. */
+function frozen(holder) {
+  const keys = ownKeys(holder);
+  for (let i = 0; i < keys.length; i++) if (typeof holder[keys[i]] === "object") frozen(holder[keys[i]]);
+  return freeze(holder);
+}
+
 /** Make the ctx of what an invoke tells, once in the life of a guest; its program finds the host's functions as names. */
 function grant(text) {
   const told = parse(text);
@@ -289,13 +297,18 @@ function grant(text) {
   const names = create(null);
   for (let i = 0; i < told.granted.length; i++) {
     const { capability, operation } = told.granted[i];
-    const holder = capability === TOP ? ctx : (ctx[capability] ??= create(null));
-    holder[operation] = operationOf(told.granted[i]);
+    let holder = capability === TOP ? ctx : (ctx[capability] ??= create(null));
+    let last = operation;
+    // An operation may have a name of two words: the first is a holder of its own.
+    const dot = indexOf(operation, ".");
+    if (dot > 0) {
+      holder = holder[slice(operation, 0, dot)] ??= create(null);
+      last = slice(operation, dot + 1);
+    }
+    holder[last] = operationOf(told.granted[i]);
     for (let k = 0; k < told.functions.length; k++) if (told.functions[k] === capability) names[operation] = holder[operation];
   }
-  const keys = ownKeys(ctx);
-  for (let i = 0; i < keys.length; i++) freeze(ctx[keys[i]]);
-  freeze(ctx);
+  frozen(ctx);
   names.ctx = ctx;
   hide(globalThis, names);
 }

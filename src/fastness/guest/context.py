@@ -260,12 +260,19 @@ def make(granted: list[dict[str, Any]], calls: Calls) -> Context:
         if one["capability"] == TOP:
             setattr(context, one["operation"], function)
             continue
-        holder = getattr(context, one["capability"], None)
-        if holder is None:
-            holder = Capability()
-            setattr(context, one["capability"], holder)
-        setattr(holder, one["operation"], function)
+        # An operation may have a name of several words: each but the last is a holder of its own.
+        holder: Any = context
+        *words, last = one["capability"], *one["operation"].split(".")
+        for word in words:
+            holder = vars(holder).get(word) or _held(holder, word)
+        setattr(holder, last, function)
     return context
+
+
+def _held(holder: Any, word: str) -> Capability:
+    made = Capability()
+    setattr(holder, word, made)
+    return made
 
 
 def functions(granted: list[dict[str, Any]], calls: Calls, capability: str) -> dict[str, Callable[..., object]]:

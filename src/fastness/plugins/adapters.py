@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastness._wasi import home
@@ -24,6 +24,7 @@ from fastness.metering.ledger import Ledger
 from fastness.plugins.boxes import Boxes
 
 if TYPE_CHECKING:
+    from fastness.capabilities._integration import Integration
     from fastness.capabilities.schedule import Schedule
 
 __all__ = ["Adapters", "owner_word"]
@@ -56,6 +57,7 @@ class Adapters(Mapping[str, Adapter]):
         ledger: Ledger,
         given: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        integrations: Sequence[Integration] = (),
         *,
         methods: Callable[[str], Collection[str]] = lambda plugin: (),
         receivers: Callable[[str], Iterable[tuple[str, Any]]] = _nobody,
@@ -64,9 +66,12 @@ class Adapters(Mapping[str, Adapter]):
         self._methods = methods
         self._receivers = receivers
         self._ledger = ledger
-        #: Kinds that nobody here does the work of, as this machine's operator has not said how.
-        self._absent = frozenset(() if config.llm is not None or "llm" in (given or {}) else ("llm",))
         self._given = dict(given or {})
+        self._integrations_given = tuple(integrations)
+        mails = config.email is not None or config.integrations or self._integrations_given
+        there = {"llm": config.llm is not None, "integrations": mails}
+        #: Kinds that nobody here does the work of, as this machine's operator has not said how.
+        self._absent = frozenset(kind for kind, said in there.items() if not said and kind not in self._given)
         for kind, adapter in self._given.items():
             spec = getattr(adapter, "spec", None)
             if not isinstance(spec, Spec) or spec.kind != kind or kind == KIND:
@@ -87,6 +92,7 @@ class Adapters(Mapping[str, Adapter]):
                 raise KeyError(kind)
             make = {
                 "fs": self._fs,
+                "integrations": self._integrations,
                 "llm": self._llm,
                 "memory": self._memory,
                 "net": self._net,
@@ -114,6 +120,9 @@ class Adapters(Mapping[str, Adapter]):
         asked: Any = manifest.scope(KIND)
         if asked is not None and not set(asked.names) <= set(functions.names):
             found.add(KIND)
+        wanted: Any = manifest.scope("integrations")
+        if wanted is not None and "integrations" not in found and not set(wanted.actions) <= self._actions():
+            found.add("integrations")
         return frozenset(found)
 
     def kinds(self) -> tuple[str, ...]:
@@ -171,6 +180,21 @@ class Adapters(Mapping[str, Adapter]):
         from fastness.capabilities.fs import Fs
 
         return Fs(self._config.fs_root or self._folder)
+
+    def _actions(self) -> set[str]:
+        """The actions of integrations that somebody here does."""
+        return {one.name for one in self["integrations"].spec.operations}
+
+    def _integrations(self) -> Adapter:
+        from fastness.capabilities._integration_entries import used
+        from fastness.capabilities.integrations import Counts, Email, Integrations
+
+        made: list[Integration] = []
+        if self._config.email is not None:
+            password = self._config.email.password or home.place("config", "smtp.password")
+            made.append(Email(self._config.email, password=password))
+        counts = Counts(os.path.join(home.folder("data"), "integrations.db"))
+        return Integrations([*made, *used(self._config.integrations), *self._integrations_given], counts)
 
     def _llm(self) -> Adapter:
         from fastness.capabilities.llm import Llm

@@ -8,9 +8,9 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -47,6 +47,9 @@ from fastness.plugins.store import Store, Watch
 from fastness.policy import Policy
 from fastness.tier import Tier
 
+if TYPE_CHECKING:
+    from fastness.capabilities._integration import Integration
+
 __all__ = ["Core", "check_source"]
 
 #: Strength of the weakest tier for code of strangers.
@@ -68,6 +71,7 @@ class Core:
         functions: Mapping[str, Callable[..., Any]] | None,
         tier: str | None,
         here: bool = False,
+        integrations: Sequence[Integration] = (),
     ) -> None:
         if ceiling is not None and not isinstance(ceiling, Ceiling):
             raise ConfigurationError("ceiling", type(ceiling).__name__, "a fastness.Ceiling")
@@ -78,6 +82,7 @@ class Core:
             self.ledger,
             adapters,
             functions,
+            integrations,
             methods=self._methods,
             receivers=partial(self.scopes, "signals"),
         )

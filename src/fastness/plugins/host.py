@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -56,11 +56,12 @@ class AsyncPluginHost(OfData, Reckoning, Scheduling, Signalling):
 
     ``ceiling`` is the most that the operator permits; None is that of ``config/config.toml``, and without one every
     kind that there is, in every tier that isolates.  ``adapters`` replace built-in ones by kind or add kinds.
-    ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``.  ``tier`` is where
-    plugins in Python run that the operator has chosen none for (see :meth:`set_tier`); None is ``FASTNESS_TIER``, else
-    the configuration's, else ``isolated``.  Those in JavaScript and WASI run in ``wasm``.  ``pool`` guests are kept
-    ready for each kind of guest that was used.  With ``schedule`` it calls what plugins scheduled when it is due, as
-    :meth:`start_schedule` does, and tells ``on_fired`` of each call in a thread of its own.
+    ``functions`` are the host's own that a plugin may be granted by name, as the kind ``host``, and ``integrations``
+    some beside the operator's.  ``tier`` is where plugins in Python run that the operator has chosen none for (see
+    :meth:`set_tier`); None is ``FASTNESS_TIER``, else the configuration's, else ``isolated``.  Those in JavaScript and
+    WASI run in ``wasm``.  ``pool`` guests are kept ready for each kind of guest that was used.  With ``schedule`` it
+    calls what plugins scheduled when it is due, as :meth:`start_schedule` does, and tells ``on_fired`` of each call in
+    a thread of its own.
 
     Use as ``async with``, or call :meth:`aclose`.  Several hosts, in any number of processes, may share one home.
     """
@@ -71,6 +72,7 @@ class AsyncPluginHost(OfData, Reckoning, Scheduling, Signalling):
         ceiling: Ceiling | None = None,
         adapters: Mapping[str, Adapter] | None = None,
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        integrations: Sequence[Any] = (),
         tier: str | None = None,
         pool: int | None = None,
         schedule: bool = False,
@@ -80,7 +82,7 @@ class AsyncPluginHost(OfData, Reckoning, Scheduling, Signalling):
         if pool is not None and (type(pool) is not int or not 0 <= pool <= _POOL_MAX):
             raise ConfigurationError("pool", pool, f"0 to {_POOL_MAX}")
         self._waiting = _waiting or LoopWaiting()
-        self._core = Core(ceiling, adapters, functions, tier, self._waiting.blocks)
+        self._core = Core(ceiling, adapters, functions, tier, self._waiting.blocks, integrations)
         self._decisions = Decisions(self._core)
         self._pool = pool
         self._runner = Runner(self._backend, self._waiting)

@@ -275,10 +275,14 @@ class IsolatedPlugin:
         }
         if runtime == "python":
             options |= {"preload": (), "filename": "<fastness phase>"}
-        made = requests.make(loading.code_of(runtime, self._loaded.entry, phase), options, {})
+        made = requests.make(self._code(phase), options, {})
         return msgspec.structs.replace(made, tier=self.tier.value, stack=STACK)
 
-    def _calls(self) -> RunCalls:
+    def _code(self, phase: str) -> str:
+        return loading.code_of(self.manifest.runtime, self._loaded.entry, phase)
+
+    def _has(self) -> tuple[dict[str, Scope], dict[str, Spec], dict[str, Adapter]]:
+        """What its ctx has: scopes, specs and adapters by kind."""
         scopes: dict[str, Scope] = {bridge.KIND: bridge.CtxScope()}
         specs: dict[str, Spec] = {bridge.KIND: bridge.SPEC}
         adapters: dict[str, Adapter] = {bridge.KIND: self._bridge}
@@ -287,8 +291,11 @@ class IsolatedPlugin:
 
             scopes["net"] = NetScope(hosts=("*",), schemes=("https", "http"), ports=(443, 80))
             specs["net"], adapters["net"] = SPEC, self._net
+        return scopes, specs, adapters
+
+    def _calls(self) -> RunCalls:
         return RunCalls(
-            Gate(scopes, specs, adapters),
+            Gate(*self._has()),
             self._the_trail(),
             run=self._run_id,
             plugin=records.recorded_as(self.id),

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -133,7 +134,7 @@ def _staged(root: Path) -> tuple[dict[str, bytes], list[str]]:
 
 
 _PYTHON = """
-def _fastness_phase(entry, phase):
+def _fastness_phase(entry, phase, arguments):
     import os
     import sys
 
@@ -156,7 +157,7 @@ def _fastness_phase(entry, phase):
     function = getattr(module, phase, None)
     if function is None:
         return False
-    value = function(ctx)
+    value = function(ctx, **arguments)
     if hasattr(value, "__await__"):
         import asyncio
 
@@ -175,24 +176,31 @@ def _fastness_phase(entry, phase):
     return True
 
 
-_fastness_phase(%s, %s)
+_fastness_phase(%s, %s, __import__("json").loads(%s))
 """
 _JAVASCRIPT = """
 await (async () => {
   const found = await import(%s);
   const made = found.default ?? found;
-  const phase = made[%s];
+  const phase = %s[%s];
   if (phase === undefined) return false;
   // Under the name that JavaScript would give it too.
   const given = { __proto__: null, ...ctx, declareCapability: ctx.declare_capability };
-  await phase.call(made, Object.freeze(given));
+  await phase.call(made, Object.freeze(given), %s);
   return true;
 })()
 """
 
 
-def code_of(runtime: str, entry: str, phase: str) -> str:
-    """The program that runs one phase in a guest; the module is loaded by the first, and stays for the others."""
+def code_of(runtime: str, entry: str, phase: str, arguments: Mapping[str, Any] | None = None) -> str:
+    """
+    The program that runs one phase in a guest; the module is loaded by the first, and stays for the others.
+
+    A method is run the same way, with ``arguments`` by name, which are data of JSON.
+    """
+    given = json.dumps(dict(arguments or {}))
     if runtime == "javascript":
-        return _JAVASCRIPT % (json.dumps(f"/work/{entry}"), json.dumps(phase))
-    return _PYTHON % (ascii(entry), ascii(phase))
+        # A method is the module's own; phases may be those of its default.
+        where = "made" if arguments is None else "found"
+        return _JAVASCRIPT % (json.dumps(f"/work/{entry}"), where, json.dumps(phase), given)
+    return _PYTHON % (ascii(entry), ascii(phase), ascii(given))

@@ -178,6 +178,10 @@ def test_a_cell_counts_what_came_of_its_family() -> None:
     }  # fmt: skip
     assert [words for words, _ in matrix.lines(cell)] == ["1 ESCAPED", "3 stopped", "limit 2", "wasi 1"]
     assert made["family"]["worker"].not_promised == ["family.other"]
+    let_through = [Outcome(attack, "wasm", Verdict.ALLOWED, "nothing")]
+    cell = matrix.make([attack], ("wasm",), let_through)["family"]["wasm"]
+    assert cell.to_dict()["allowed"] == 1
+    assert [words for words, _ in matrix.lines(cell)] == ["1 allowed"]
 
 
 def test_a_tier_that_does_not_hold_is_told_with_its_cause_and_fix() -> None:

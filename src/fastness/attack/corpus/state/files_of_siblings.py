@@ -40,7 +40,10 @@ def attack(arena: Arena) -> Effect:
     results: list[RunResult] = []
 
     def look(number: int) -> None:
-        folder = next(iter(native.folders_of(arena)), "/work")
+        folders = native.folders_of(arena)
+        if arena.tier == "confined" and not folders:
+            raise RuntimeError("the folder of the guest that is looked for is nowhere")
+        folder = next(iter(folders), "/work")
         results.append(arena.run(arena.python(CODE, FOLDER=folder, NUMBER=number)))
         if arena.tier == "isolated" and arena.has_programs():
             results.append(arena.program(arena.python(CODE, FOLDER=folder, NUMBER=number)))
