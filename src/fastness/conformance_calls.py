@@ -90,7 +90,16 @@ class Paper:
         return 1
 
     def done(
-        self, number: int, intent: Intent, *, code: str, micros: int, bytes_in: int, bytes_out: int, cost: int = 0
+        self,
+        number: int,
+        intent: Intent,
+        *,
+        code: str,
+        micros: int,
+        bytes_in: int,
+        bytes_out: int,
+        cost: int = 0,
+        dropped: int = 0,
     ) -> None:
         """As above."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fastness.attack.model import Attack, Outcome, Verdict
-from fastness.attack.plan import LEFT_OUT, allowed
+from fastness.attack.plan import LEFT_OUT, unpromised
 
 
 @dataclasses.dataclass(slots=True)
@@ -19,27 +19,27 @@ class Cell:
     One family on one tier.
 
     ``verdicts`` counts what came of it, without what ``left_out`` counts: that is what ``--quick`` did not ask for.
-    ``layers`` counts what stopped those that were held; ``allowed`` are attacks on what the tier does not promise,
+    ``layers`` counts what stopped those that were held; ``not_promised`` are attacks on what the tier does not promise,
     which were not made.
     """
 
     verdicts: Counter[Verdict] = dataclasses.field(default_factory=Counter)
     layers: Counter[str] = dataclasses.field(default_factory=Counter)
     left_out: int = 0
-    allowed: list[str] = dataclasses.field(default_factory=list)
+    not_promised: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to say: no attack of the family is for this tier."""
-        return not (self.verdicts or self.left_out or self.allowed)
+        return not (self.verdicts or self.left_out or self.not_promised)
 
     def to_dict(self) -> dict[str, Any]:
-        """For ``--json``: counts by verdict and by layer, and the ids of what is allowed by design."""
+        """For ``--json``: counts by verdict and by layer, and the ids of what is not promised."""
         return {
             **{verdict.value: self.verdicts[verdict] for verdict in Verdict},
             "left_out": self.left_out,
             "by": dict(self.layers.most_common()),
-            "allowed": self.allowed,
+            "not_promised": self.not_promised,
         }
 
 
@@ -49,15 +49,15 @@ Matrix = Mapping[str, Mapping[str, Cell]]
 
 def make(attacks: Iterable[Attack], tiers: Sequence[str], outcomes: Iterable[Outcome]) -> Matrix:
     """
-    The matrix of these attacks in these tiers.  In a tier without outcomes, as it does not hold, only what it allows by
-    design is said.
+    The matrix of these attacks in these tiers.  In a tier without outcomes, as it does not hold, only what it does
+    not promise is said.
     """
     found: dict[str, dict[str, Cell]] = {}
     for attack in sorted(attacks, key=lambda each: each.family):
         row = found.setdefault(attack.family, {tier: Cell() for tier in tiers})
         for tier in tiers:
-            if allowed(attack, tier):
-                row[tier].allowed.append(attack.id)
+            if unpromised(attack, tier):
+                row[tier].not_promised.append(attack.id)
     for outcome in outcomes:
         cell = found[outcome.attack.family][outcome.tier]
         if outcome.verdict is Verdict.SKIPPED and outcome.detail == LEFT_OUT:
@@ -75,7 +75,7 @@ WORDS: dict[Verdict, tuple[str, str]] = {
     Verdict.VOID: ("VOID", "void"),
     Verdict.UNEXPECTED: ("UNEXPECTED", "unexpected"),
     Verdict.HELD: ("stopped", "held"),
-    Verdict.ALLOWED: ("let through", "allowed"),
+    Verdict.ALLOWED: ("allowed", "quiet"),
     Verdict.SKIPPED: ("skipped", "skipped"),
 }
 
@@ -86,7 +86,7 @@ def lines(cell: Cell, *, everything: bool = False) -> Iterator[tuple[str, str]]:
 
     ``everything`` also counts what ``--quick`` left out.
     """
-    for verdict in (Verdict.ESCAPED, Verdict.VOID, Verdict.UNEXPECTED, Verdict.HELD, Verdict.ALLOWED):
+    for verdict in (Verdict.ESCAPED, Verdict.VOID, Verdict.UNEXPECTED, Verdict.HELD):
         count = cell.verdicts[verdict]
         if count:
             word, mark = WORDS[verdict]
@@ -94,9 +94,10 @@ def lines(cell: Cell, *, everything: bool = False) -> Iterator[tuple[str, str]]:
     for layer, count in cell.layers.most_common():
         yield (f"{layer} {count}" if len(cell.layers) > 1 else f"by {layer}"), "by"
     for count, word in (
+        (cell.verdicts[Verdict.ALLOWED], "allowed"),
         (cell.verdicts[Verdict.SKIPPED], "skipped"),
         (cell.left_out if everything else 0, "left out"),
-        (len(cell.allowed), "allowed"),
+        (len(cell.not_promised), "not promised"),
     ):
         if count:
             yield f"{count} {word}", "quiet"

@@ -25,6 +25,7 @@ table { border-collapse: collapse; } .wide { overflow-x: auto; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
 code, pre { font: 13px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
 .held { color: var(--good); } .escaped { color: var(--bad); font-weight: bold; }
+.allowed { color: var(--odd); }
 .void, .unexpected { color: var(--odd); font-weight: bold; } .quiet, .skipped { color: var(--quiet); }
 .verdict { font-size: 1.2rem; padding: .6rem 1rem; border-left: .4rem solid; }
 details { border-bottom: 1px solid var(--line); padding: .2rem 0; } summary { cursor: pointer; }
@@ -87,10 +88,12 @@ def _summary(proof: Proof) -> Iterator[str]:
         yield "<p>Only a few attacks were made of each family, as <code>--quick</code> asks.</p>"
     yield (
         "<p>Each attack was made inside the tier, and once more where nothing stops it: its control. "
-        "An attack is <em>stopped</em> where it had no effect inside, for the reason that is stated, and had it in its "
-        "control. It is <em>void</em> where the control failed too: then nothing is proven. It is <em>unexpected</em> "
-        "where something else stopped it than is stated, and <em>escaped</em> where it had its effect inside. "
-        "<em>Allowed</em> are attacks on what a tier does not promise to stop; they were not made.</p>"
+        "An attack is <em>stopped</em> where it had no effect inside, for the reason that is stated, and had it in "
+        "its control. It is <em>void</em> where the control failed too: then nothing is proven. It is "
+        "<em>unexpected</em> where something else stopped it than is stated, and "
+        "<em>escaped</em> where it had its effect inside. "
+        "<em>Allowed</em> are attacks that a tier is said not to stop, and has not; <em>not promised</em> those on "
+        "what it does not promise, which were not made.</p>"
     )
 
 
@@ -168,7 +171,13 @@ def _attack(outcomes: list[Outcome]) -> Iterator[str]:
         if outcome.stopped_by:
             yield f", by {_text(outcome.stopped_by)}"
         yield f" ({outcome.seconds:.2f} s)"
-        for word, text in (("", outcome.detail), ("inside: ", outcome.seen), ("control: ", outcome.control)):
+        says = outcome.says if outcome.says != claim.says else ""
+        for word, text in (
+            ("", says),
+            ("", outcome.detail),
+            ("inside: ", outcome.seen),
+            ("control: ", outcome.control),
+        ):
             if text:
                 yield f"<br>{word}{_text(text)}"
         if outcome.before:

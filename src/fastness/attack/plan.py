@@ -48,8 +48,8 @@ _NEED_A_CALL = frozenset(
 )
 
 
-def allowed(attack: Attack, tier: str) -> bool:
-    """Whether a tier lets an attack through by design: it does not promise what the attack is on, and says so."""
+def unpromised(attack: Attack, tier: str) -> bool:
+    """Whether an attack that is not made in a tier is on what that tier does not promise."""
     guarantee, promised = attack.claim.guarantee, Tier(tier).guarantees
     if tier in attack.tiers or isinstance(guarantee, Rule) or guarantee in promised:
         return False

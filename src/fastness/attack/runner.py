@@ -67,7 +67,7 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox, controls: Con
     wrong, by = "", ""
     if expect.layer is Layer.NOTHING:
         verdict, wrong = _allowed(inside, control)
-        by = Layer.NOTHING.value if inside.happened else ""
+        by = "nothing" if inside.happened else ""
     elif inside.happened:
         verdict, wrong = Verdict.ESCAPED, inside.seen
     elif not control.happened:

@@ -102,8 +102,10 @@ def _cell(cell: matrix.Cell) -> Text:
 def _words(proof: report.Proof) -> Iterator[str]:
     """What is said below the matrix."""
     yield from map(in_lines, plan.unheld(proof.standings))
-    if any(cell.allowed for row in proof.matrix.values() for cell in row.values()):
-        yield "allowed: the tier does not promise to stop these, so they were not made; see fastness explain TIER"
+    if any(outcome.verdict is Verdict.ALLOWED for outcome in proof.outcomes):
+        yield "allowed: made, and not stopped, as is said of the tier; see fastness explain TIER"
+    if any(cell.not_promised for row in proof.matrix.values() for cell in row.values()):
+        yield "not promised: attacks on what the tier does not promise, which were not made"
     left = sum(cell.left_out for row in proof.matrix.values() for cell in row.values())
     if left:
         yield f"{plan.LEFT_OUT}: {left}; of each family something was tried in each tier that it has attacks for"

@@ -113,6 +113,22 @@ def test_verbose_shows_both_sides(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "control: it happened" in out
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_narrow_screen_nothing_is_squeezed_out(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names as long as the longest of the corpus leave room for what is claimed, on 80 columns too."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    long = dataclasses.replace(
+        HELD, id="plugins.reason_of_control_characters", claim=Claim(Guarantee.FS_CONFINED, f"{'Word ' * 30}ends.")
+    )
+    assert _attack(monkeypatch, long, options=("-v",)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert sum(line.count("Word") for line in lines) == 30
+    assert len([line for line in lines if "Word" in line]) <= 6
+
+
 def test_the_page_of_results_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """--write-doc writes one row for each attack."""
     page = tmp_path / "attacks.md"

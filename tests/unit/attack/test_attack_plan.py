@@ -152,11 +152,11 @@ def test_a_control_that_this_machine_lacks_is_asked_once() -> None:
         (Rule.GRANTED, "worker", False),
     ],
 )
-def test_what_a_tier_does_not_promise_is_allowed(guarantee: Guarantee | Rule, tier: str, allowed: bool) -> None:
+def test_what_a_tier_does_not_promise_is_known(guarantee: Guarantee | Rule, tier: str, allowed: bool) -> None:
     """An attack on a promise that the tier has not made is let through by design; on any other one it is not."""
     attack = make(claim=Claim(guarantee, "Nothing happens."), tiers={"container": Expect(Layer.ABSENT)})
-    assert plan.allowed(attack, tier) is allowed
-    assert not plan.allowed(attack, "container")
+    assert plan.unpromised(attack, tier) is allowed
+    assert not plan.unpromised(attack, "container")
 
 
 def test_a_cell_counts_what_came_of_its_family() -> None:
@@ -174,10 +174,14 @@ def test_a_cell_counts_what_came_of_its_family() -> None:
     cell = made["family"]["wasm"]
     assert cell.to_dict() == {
         "held": 3, "escaped": 1, "void": 0, "unexpected": 0, "skipped": 0, "left_out": 1,
-        "by": {"limit": 2, "wasi": 1}, "allowed": [],
+        "allowed": 0, "by": {"limit": 2, "wasi": 1}, "not_promised": [],
     }  # fmt: skip
     assert [words for words, _ in matrix.lines(cell)] == ["1 ESCAPED", "3 stopped", "limit 2", "wasi 1"]
-    assert made["family"]["worker"].allowed == ["family.other"]
+    assert made["family"]["worker"].not_promised == ["family.other"]
+    let_through = [Outcome(attack, "wasm", Verdict.ALLOWED, "nothing")]
+    cell = matrix.make([attack], ("wasm",), let_through)["family"]["wasm"]
+    assert cell.to_dict()["allowed"] == 1
+    assert [words for words, _ in matrix.lines(cell)] == ["1 allowed"]
 
 
 def test_a_tier_that_does_not_hold_is_told_with_its_cause_and_fix() -> None:
