@@ -68,6 +68,7 @@ _ABSENT = {
     "network.javascript": "there is no JavaScript",
     "output.false_claim": "guests claim nothing there",
     "processes.counted": "processes.listed is tried",
+    "signals.between_programs": "signals.siblings is tried, and every guest there is a program",
     "state.hash_seed": "no zygote: each run starts an interpreter of its own",
     "privileges.set_user_id": "of programs of this machine; one in an image is tried in tests/engines",
 }
