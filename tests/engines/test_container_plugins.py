@@ -85,7 +85,7 @@ def test_a_plugin_that_is_called_later(named: str, plugin: Path) -> None:
     assert (fired[0].result.value, fired[0].result.tier) == (5, "container")
 
 
-_TELLER = """
+_MAILER = """
 id = "acme.teller"
 version = "1.0.0"
 api = 1
@@ -100,7 +100,7 @@ recipients = ["example.com"]
 per_day = 5
 reason = "Tells you."
 """
-_TELL = """
+_MAIL = """
 def tell(ctx):
     found = [sorted(vars(ctx.integrations)), ctx.integrations.email.send("ann@example.com", "s", "t")["recipients"]]
     for given in ({"to": "eve@evil.test"}, {"subject": "a\\nBcc: eve@evil.test"}):
@@ -118,8 +118,8 @@ def test_a_mail_from_a_container(named: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("FASTNESS_HOME", str(home))
     for one in (home, home / "config", folder):
         one.mkdir(mode=0o700)
-    (folder / "plugin.toml").write_text(_TELLER)
-    (folder / "main.py").write_text(_TELL)
+    (folder / "plugin.toml").write_text(_MAILER)
+    (folder / "main.py").write_text(_MAIL)
     server = mails.Mails()
     try:
         mails.password_file(home / "config")
