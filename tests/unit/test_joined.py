@@ -100,8 +100,10 @@ def test_what_must_be_alone_waits(inner: pytest.Pytester) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=inner.path) as run_here:
         assert run_here.stdout is not None
         assert run_here.stdout.readline() == "with others\n"
-        with open(told, "w") as beside:
+        # As the run beside does it: nobody finds the file without its lock.
+        with open(f"{told}.new", "w") as beside:
             fcntl.flock(beside, fcntl.LOCK_EX)
+            Path(f"{told}.new").rename(told)
             time.sleep(1)
             assert run_here.poll() is None
             beside.write('{"ended": 0}\n')
