@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import fastness
 import house
 import mails
 from fastness.broker.gate import arguments_of
@@ -379,6 +381,30 @@ def test_a_refusal_in_the_trail(base: Path, capfd: pytest.CaptureFixture[str]) -
     shown = capfd.readouterr().out
     assert "fastness plugin grant" not in shown
     assert all(json.loads(line) for line in shown.splitlines())
+
+
+def test_what_was_narrowed_stays_so(base: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also where it was narrowed to what a scope has by default: the command, run as it is printed, brings none of it."""
+    storage = {"kind": "storage", "quota": 2000, "reason": "Keeps."}
+    files = {"kind": "fs", "read": True, "write": True, "reason": "Keeps them."}
+    told = {"kind": "signals", "publish": ["a.*"], "subscribe": ["b.*"], "handlers": [{"topic": "b.*", "method": "go"}]}
+    wants = [storage, files, {**told, "reason": "Tells."}]
+    assert main(["plugin", "install", str(package(base / "p", ASKS, wants, methods=["go"]))]) == 0
+    narrow = ['storage:{"quota": 10}', 'fs:{"write": false}', 'signals:{"subscribe": [], "handlers": []}']
+    allow = [word for one in narrow for word in ("--allow", one)]
+    assert main(["plugin", "grant", "hello", "--owner", "ann", *allow]) == 0
+    assert main(["plugin", "call", "hello", "go", "--owner", "ann"]) == 0
+    with fastness.PluginHost() as host:
+        before = {kind: host.show("hello").grants[0].scope(kind) for kind in ("fs", "signals")}
+    capfd.readouterr()
+    assert main(["audit"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    at = next(number for number, line in enumerate(lines) if "may not do that with storage for ann; to grant" in line)
+    assert main(shlex.split(lines[at + 1])[1:]) == 0
+    with fastness.PluginHost() as host:
+        (made,) = host.show("hello").grants
+    assert {kind: made.scope(kind) for kind in before} == before
+    assert getattr(made.scope("storage"), "quota", 0) == 2000
 
 
 def test_a_refusal_that_no_grant_lifts(base: Path, capsys: Capture) -> None:
