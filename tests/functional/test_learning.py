@@ -8,8 +8,9 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 import fastness
@@ -20,6 +21,7 @@ from fastness.capabilities import registry
 from fastness.capabilities.fs import Fs
 from fastness.capabilities.integrations import Counts, Email, Integrations
 from fastness.capabilities.memory import Memory
+from fastness.capabilities.signals import Publish
 from fastness.capabilities.storage import Storage
 from fastness.capability import Adapter, CallContext
 from fastness.cli.main import main
@@ -334,6 +336,58 @@ def test_usage(options: list[str], words: str, tmp_path: Path, capsys: Capture) 
 
 
 # what the trail says
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "good", "field", "value"),
+    [
+        ("signals", ("publish", {"topic": "b", "data": "x" * 70_000}), ("publish", {"topic": "a"}), "publish", ["a"]),
+        (
+            "integrations",
+            ("email.send", {"to": "b@b.example", "subject": "s", "text": "x" * (4 << 20), "html": "y"}),
+            ("email.send", {"to": "a@b.example", "subject": "s", "text": "t"}),
+            "recipients",
+            ["a@b.example"],
+        ),
+    ],
+)
+def test_a_call_that_no_scope_allows(kind: str, bad: Any, good: Any, field: str, value: Any) -> None:
+    """Beyond the bounds of a manifest: it hides no other, and that something is left out is said."""
+    asked = Asked()
+    for operation, given in (good, bad):
+        found = asked.specs[kind].operation(operation)
+        assert found is not None
+        asked.note(kind, operation, msgspec.convert(given, found.arguments))
+    made = proposed(parse(BASE, known_specs()), asked, {}, known_specs())
+    assert list(getattr(made.manifest.scope(kind), field)) == value
+    assert made.unknown == {kind: (good[0],)}
+
+
+def test_more_than_any_scope_allows() -> None:
+    """300 topics, of which a manifest names 64: so many are proposed, and not none."""
+    asked = Asked()
+    for number in range(300):
+        asked.note("signals", "publish", msgspec.convert({"topic": f"t{number}"}, Publish))
+    made = proposed(parse(BASE, known_specs()), asked, {}, known_specs())
+    scope: Any = made.manifest.scope("signals")
+    assert scope.publish == tuple(f"t{number}" for number in range(64))
+    assert made.unknown == {"signals": ("publish",)}
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+def test_no_signal_comes_in_a_trial(publishes: bool) -> None:
+    """So what a plugin receives, and is called by, stays as it was, and that it was not seen is said."""
+    handlers = [{"topic": "b.*", "method": "go"}]
+    wants = {"kind": "signals", "publish": ["c"], "subscribe": ["b.*"], "handlers": handlers, "reason": "r"}
+    asked = Asked()
+    if publishes:
+        asked.note("signals", "publish", msgspec.convert({"topic": "a"}, Publish))
+    shipped = parse({**BASE, "methods": ["go"], "capabilities": [wants]}, known_specs())
+    made = proposed(shipped, asked, {}, known_specs())
+    scope, had = cast("tuple[Any, Any]", (made.manifest.scope("signals"), shipped.scope("signals")))
+    assert (scope.subscribe, scope.handlers, scope.queue) == (had.subscribe, had.handlers, had.queue)
+    assert scope.publish == (("a",) if publishes else ())
+    assert made.unknown == {"signals": ("handlers",)}
 
 
 @pytest.fixture
