@@ -222,6 +222,7 @@ class Store:
         *,
         most: int,
         each: int,
+        side: int,
         busy: Mapping[Whose, int],
         grace: int,
         ended: Iterable[Ended] = (),
@@ -231,10 +232,10 @@ class Store:
         End the claims of ``ended``, and claim what is due, the longest first: what is to fire, and what was missed.
 
         ``most`` are claimed at once, so that ``each`` plugin and owner has no more than so many, with those that are
-        ``busy``.  What fires once and is later than ``grace`` is missed, and over.  With ``behind`` also what is due
+        ``busy``, and a plugin for all its owners, or an owner with all plugins, no more than ``side``.  What fires once and is later than ``grace`` is missed, and over.  With ``behind`` also what is due
         behind very many of those who have enough is found, which means to go through all of theirs.
         """
-        having = Counter(busy)
+        having = _Having(busy, each, side)
         found: dict[int, Due] = {}
         missed: list[Due] = []
         self._database.renewed()
@@ -242,14 +243,12 @@ class Store:
             self._end(connection, name, ended, now)
             # Those that are due the longest; and where these have enough, whoever has not.
             for last in (False, True)[: 1 + behind] if most > 0 else ():
-                full = [whose for whose, count in having.items() if count >= each] if last else ()
-                rows = _due(connection, now, full, most)
+                rows = _due(connection, now, having if last else None, most)
                 for row in rows:
                     if row[_EVERY] == 0 and row[_AT] < now - grace:
                         connection.execute("DELETE FROM schedules WHERE key = ?", row[:1])
                         missed.append(_made(row))
-                    elif row[0] not in found and len(found) < most and having[row[_WHOSE]] < each:
-                        having[row[_WHOSE]] += 1
+                    elif row[0] not in found and len(found) < most and having.more(row[_WHOSE]):
                         # How many of its times have come.
                         found[row[0]] = _made(row, (now - row[_AT]) // row[_EVERY] + 1 if row[_EVERY] else 1)
                 if missed or len(found) == most or len(rows) < most:
@@ -320,11 +319,44 @@ class Store:
         self._database.close()
 
 
-def _due(connection: sqlite3.Connection, now: int, full: Collection[Whose], most: int) -> list[Any]:
-    without = f" AND (plugin, owner) NOT IN (VALUES {', '.join(['(?, ?)'] * len(full))})" if full else ""
+class _Having:
+    """How many calls are under way, of a plugin and owner, of a plugin, and of an owner."""
+
+    def __init__(self, busy: Mapping[Whose, int], each: int, side: int) -> None:
+        self._each, self._side = each, side
+        self._pairs, self._plugins, self._owners = Counter(busy), Counter[str](), Counter[str]()
+        for (plugin, owner), count in busy.items():
+            self._plugins[plugin] += count
+            self._owners[owner] += count
+
+    def more(self, whose: Whose) -> bool:
+        """Whether there may be one more of these, which there is then."""
+        plugin, owner = whose
+        if self._pairs[whose] >= self._each or max(self._plugins[plugin], self._owners[owner]) >= self._side:
+            return False
+        self._pairs[whose] += 1
+        self._plugins[plugin] += 1
+        self._owners[owner] += 1
+        return True
+
+    def full(self) -> tuple[list[Whose], list[str], list[str]]:
+        """Who has enough."""
+        pairs = [whose for whose, count in self._pairs.items() if count >= self._each]
+        plugins, owners = (
+            [name for name, count in of.items() if count >= self._side] for of in (self._plugins, self._owners)
+        )
+        return pairs, plugins, owners
+
+
+def _due(connection: sqlite3.Connection, now: int, having: _Having | None, most: int) -> list[Any]:
+    """What is due the longest; where it is said who has how many, of those who have not enough."""
+    pairs, plugins, owners = ([], [], []) if having is None else having.full()
+    without = f" AND (plugin, owner) NOT IN (VALUES {', '.join(['(?, ?)'] * len(pairs))})" if pairs else ""
+    for column, names in (("plugin", plugins), ("owner", owners)):
+        without += f" AND {column} NOT IN ({', '.join('?' * len(names))})" if names else ""
     return connection.execute(
         f"SELECT {_DUE} FROM schedules WHERE claim = '' AND frees = 0 AND due <= ?{without} ORDER BY due LIMIT ?",  # noqa: S608  # as above
-        (now, *(name for whose in full for name in whose), most),
+        (now, *(name for whose in pairs for name in whose), *plugins, *owners, most),
     ).fetchall()
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from fastness.capabilities._schedule_store import Due, Store
 from fastness.plugins import timer as timers
-from fastness.plugins.timer import EACH, LOST, MISSED, Timer
+from fastness.plugins.timer import AT_ONCE, EACH, LOST, MISSED, SIDE, Timer
 
 _WAIT_S = 20.0
 
@@ -44,11 +44,13 @@ class World:
     def now(self) -> float:
         return time.time() + self.ahead
 
-    def add(self, after_s: float = 0.0, every_s: float = 0.0, owner: str = "o", *, stepping: bool = True) -> int:
+    def add(
+        self, after_s: float = 0.0, every_s: float = 0.0, owner: str = "o", *, plugin: str = "p", stepping: bool = True
+    ) -> int:
         now = round(self.now() * 1e6)
         due = now + round(after_s * 1e6)
         made = self.store.add(
-            ("p", owner), "m", b"{}", due=due, every=round(every_s * 1e6), stepping=stepping, most=10_000, now=now,
+            (plugin, owner), "m", b"{}", due=due, every=round(every_s * 1e6), stepping=stepping, most=10_000, now=now,
             halt=lambda: None,
         )  # fmt: skip
         for timer in self.timers:
@@ -134,6 +136,26 @@ def test_one_that_takes_long_holds_up_nobody(world: World) -> None:
     until(lambda: world.rows() == 0)
     assert set(world.fired) == slow
     assert len(world.fired) == 2 * EACH + 1
+
+
+@pytest.mark.parametrize("side", ["plugin", "owner"])
+def test_many_of_one_side_hold_up_nobody(world: World, side: str) -> None:
+    """A plugin of many owners, and an owner of many plugins, leave threads for others, and are done at last."""
+    go = threading.Event()
+    world.work = lambda one: int(one.owner == "other" or go.wait(_WAIT_S))
+    for _ in range(EACH):
+        for name in ("a", "b", "c", "d"):
+            world.add(**({"owner": name} if side == "plugin" else {"plugin": name}))
+    world.start()
+    until(lambda: len(world.fired) == SIDE)
+    rest = range(AT_ONCE - SIDE)
+    for _ in rest:
+        world.add(owner="other", plugin="q")
+    until(lambda: len(world.fired) == AT_ONCE)
+    until(lambda: world.rows() == 4 * EACH)
+    go.set()
+    until(lambda: world.rows() == 0)
+    assert len(world.fired) == 4 * EACH + len(rest)
 
 
 def test_one_that_fails(world: World, caplog: pytest.LogCaptureFixture) -> None:
