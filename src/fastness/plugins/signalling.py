@@ -151,6 +151,9 @@ class Signalling:
         from fastness.capabilities.signals import shown
 
         check_owner(owner)
+        if isinstance(topics, str):
+            # A text is one of letters, of which none is a topic of anybody's.
+            raise ConfigurationError("topics", topics, 'a list of patterns of topics, such as ["notes.*"]')
         patterns = tuple(topics)
         for pattern in patterns:
             if why := pattern_problem(pattern):

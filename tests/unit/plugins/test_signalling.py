@@ -504,6 +504,12 @@ def test_topics_of_a_program(topic: Any, host: fastness.PluginHost) -> None:
         host.publish(topic, owner="ann")
 
 
+def test_a_text_in_place_of_topics(host: fastness.PluginHost) -> None:
+    """It would be read letter by letter, and find nothing without a word."""
+    with pytest.raises(ConfigurationError, match="a list of patterns"):
+        host.signals("ann", "news")
+
+
 def test_arguments_that_are_none(host: fastness.PluginHost) -> None:
     for call in (
         lambda: host.publish("a", owner=""),
