@@ -22,6 +22,9 @@ __all__ = ["Due", "Ended", "Scheduled", "Store"]
 
 _APPLICATION = 0x46_4E_53_43  # FNSC
 _PAGE = 500
+_MANY = 1 << 53
+#: How often it is looked behind those who have enough: each time some more may have.
+_LOOKS = 3
 # ``every`` is 0 for what fires once, ``stepping`` 1 where the next time is no more than one step ahead, ``last`` when
 # it was claimed last, ``claim`` whoever fires it just now.  ``frees`` is 0 while it stands; what is over is kept until
 # then, as it counts for so long.
@@ -222,7 +225,7 @@ class Store:
         *,
         most: int,
         each: int,
-        side: int,
+        side: int = _MANY,
         busy: Mapping[Whose, int],
         grace: int,
         ended: Iterable[Ended] = (),
@@ -242,8 +245,9 @@ class Store:
         with self._database.writing() as connection:
             self._end(connection, name, ended, now)
             # Those that are due the longest; and where these have enough, whoever has not.
-            for last in (False, True)[: 1 + behind] if most > 0 else ():
-                rows = _due(connection, now, having if last else None, most)
+            for number in range(1 + _LOOKS * behind if most > 0 else 0):
+                before = len(found)
+                rows = _due(connection, now, having if number else None, most)
                 for row in rows:
                     if row[_EVERY] == 0 and row[_AT] < now - grace:
                         connection.execute("DELETE FROM schedules WHERE key = ?", row[:1])
@@ -251,7 +255,7 @@ class Store:
                     elif row[0] not in found and len(found) < most and having.more(row[_WHOSE]):
                         # How many of its times have come.
                         found[row[0]] = _made(row, (now - row[_AT]) // row[_EVERY] + 1 if row[_EVERY] else 1)
-                if missed or len(found) == most or len(rows) < most:
+                if missed or len(found) == most or len(rows) < most or (number and len(found) == before):
                     break
             connection.executemany(
                 "UPDATE schedules SET claim = ?, due = due + every * ?, stepping = 1, fired = fired + 1, last = ?"

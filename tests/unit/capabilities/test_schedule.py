@@ -355,6 +355,22 @@ def test_shares(schedule: Schedule) -> None:
     assert count == 300
 
 
+@pytest.mark.parametrize("side", ["plugin", "owner"])
+def test_shares_of_one_side(schedule: Schedule, side: str) -> None:
+    """A plugin of many owners, and an owner of many plugins, have so many together; what is due behind theirs is found."""
+    scope = msgspec.structs.replace(SCOPE, standing=1000)
+    for name in ("a", "b", "c"):
+        for _ in range(50):
+            whose = {"owner": name} if side == "plugin" else {"plugin": name}
+            ask(schedule, "at", context(scope, **whose), when=NOW, method="work")
+    ask(schedule, "at", context(scope, owner="other", plugin="q"), when=NOW + 1, method="work")
+    found, _ = claim(schedule, NOW + 1, most=10, each=4, side=6)
+    assert [one.owner for one in found][6:] == ["other"]
+    assert len(found) == 7
+    busy = {one.whose: 2 for one in found[:3]} | {("p", "d") if side == "plugin" else ("d", "o"): 6}
+    assert claim(schedule, NOW + 1, most=10, each=9, side=6, busy=busy) == ([], [])
+
+
 def test_one_of_many_claims_it(tmp_path: Path, schedule: Schedule) -> None:
     """Stores of one file that claim at once never claim the same."""
     import threading
