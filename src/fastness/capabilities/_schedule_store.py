@@ -207,6 +207,13 @@ class Store:
         """Take off all of a plugin, of every owner."""
         self._database.renewed()
         with self._database.writing() as connection:
+            # What fires just now keeps its key until it has ended, and nothing else: another's with the same key would
+            # end with it.
+            connection.execute(
+                "UPDATE schedules SET plugin = '', owner = CAST(key AS TEXT), method = '', args = x'', frees = 1"
+                " WHERE plugin = ? AND claim <> ''",
+                (plugin,),
+            )
             connection.execute("DELETE FROM schedules WHERE plugin = ?", (plugin,))
             connection.execute("DELETE FROM numbers WHERE plugin = ?", (plugin,))
 
@@ -235,8 +242,9 @@ class Store:
         End the claims of ``ended``, and claim what is due, the longest first: what is to fire, and what was missed.
 
         ``most`` are claimed at once, so that ``each`` plugin and owner has no more than so many, with those that are
-        ``busy``, and a plugin for all its owners, or an owner with all plugins, no more than ``side``.  What fires once and is later than ``grace`` is missed, and over.  With ``behind`` also what is due
-        behind very many of those who have enough is found, which means to go through all of theirs.
+        ``busy``, and a plugin for all its owners, or an owner with all plugins, no more than ``side``.  What fires once
+        and is later than ``grace`` is missed, and over.  With ``behind`` also what is due behind very many of those who
+        have enough is found, which means to go through all of theirs.
         """
         having = _Having(busy, each, side)
         found: dict[int, Due] = {}
@@ -297,7 +305,8 @@ class Store:
             # Whoever has a claim lived before it, and nobody begins to while this goes on.
             for name in self._gone(connection, living):
                 rows = connection.execute(f"SELECT {_DUE} FROM schedules WHERE claim = ?", (name,)).fetchall()  # noqa: S608  # as above
-                found += map(_made, rows)
+                # Those of plugins that were removed meanwhile are nobody's.
+                found += [one for one in map(_made, rows) if one.plugin]
                 connection.execute("DELETE FROM schedules WHERE claim = ? AND (every = 0 OR frees > 0)", (name,))
                 connection.execute("UPDATE schedules SET claim = '' WHERE claim = ?", (name,))
         return found

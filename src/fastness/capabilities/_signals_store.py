@@ -202,7 +202,7 @@ class Store:
         return [(number, topic) for number, topic, at in found if at >= now - KEEP_S]
 
     def claim(self, number: int) -> Signal | None:
-        """A signal, which waits no more; None where somebody else has it, in whichever process, or it waited too long."""
+        """A signal, which waits no more; None where somebody else has it, in whichever process, or it is too old."""
         with self._database.writing() as connection:
             row = connection.execute(f"{_ROW} WHERE id = ?", (number,)).fetchone()
             _delete(connection, [number])

@@ -188,10 +188,10 @@ def proposed(
         capabilities.append({**msgspec.to_builtins(scope), "kind": kind, "reason": reason})
     for kind in sorted(set(_UNSEEN) - set(asked.kinds())):
         had = shipped.request(kind)
-        fields, what = ({}, "") if had is None else _unseen(kind, had.scope)
-        if had is not None and fields:
+        kept, what = ({}, "") if had is None else _unseen(kind, had.scope)
+        if had is not None and kept:
             unknown[kind] = (what,)
-            scope = msgspec.structs.replace(specs[kind].scope(), **fields)
+            scope = msgspec.structs.replace(specs[kind].scope(), **kept)
             capabilities.append({**msgspec.to_builtins(scope), "kind": kind, "reason": had.reason})
     plain = {**to_plain(shipped), **{name: sorted(set(found)) for name, found in names.items()}}
     # Functions are the program's own that runs it: none was there to be asked.

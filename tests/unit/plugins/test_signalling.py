@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -397,7 +398,7 @@ def test_many_that_wait_keep_no_other_waiting(
     had: list[str] = []
     for id in ("first", "second", "third"):
         add(host, base, id, wish([], ["news"], ("*", "on")))
-        guests.methods[f"{id}.on"] = lambda _, __, id=id: had.append(id)
+        guests.methods[f"{id}.on"] = partial(lambda name, *_: had.append(name), id)
     for _ in range(5):
         host.publish("news", owner="ann")
     stop = threading.Event()
