@@ -224,7 +224,8 @@ class Timer:
             frees = 0
             try:
                 frees = self._fire(one)
-            except Exception:
+            except BaseException:
+                # A SystemExit of the program's own too: this thread goes on, as its place is counted.
                 logging.getLogger("fastness").exception("a call of %s that was scheduled failed", one.plugin)
             with self._news:
                 self._busy[one.whose] -= 1

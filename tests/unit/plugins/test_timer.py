@@ -158,20 +158,22 @@ def test_many_of_one_side_hold_up_nobody(world: World, side: str) -> None:
     assert len(world.fired) == 4 * EACH + len(rest)
 
 
-def test_one_that_fails(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and over; others go on."""
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_one_that_fails(world: World, caplog: pytest.LogCaptureFixture, error: type[BaseException]) -> None:
+    """It is logged, and over; others go on, also where there are more than threads."""
+    count = 2 * EACH
 
     def work(one: Due) -> int:
-        if one.id == 1:
-            raise RuntimeError("words of somebody else")
+        if one.id <= count:
+            raise error("words of somebody else")
         return 0
 
     world.work = work
-    world.add()
-    world.add()
+    for _ in range(count + 1):
+        world.add()
     world.start()
     until(lambda: world.rows() == 0)
-    assert sorted(world.fired) == [1, 2]
+    assert sorted(world.fired) == list(range(1, count + 2))
     assert "a call of p that was scheduled failed" in caplog.text
 
 
@@ -259,7 +261,8 @@ from fastness.capabilities._schedule_store import Store
 from fastness.plugins.timer import Timer
 
 def fire(one):
-    print(one.id, flush=True)
+    # In one piece: two threads do so at once.
+    os.write(1, b"%d\\n" % one.id)
     time.sleep(60)
 
 Timer(Store(sys.argv[1]), sys.argv[2], fire, print).start()
