@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
+import fastness
 import house
 import mails
 from fastness.broker.gate import arguments_of
@@ -18,6 +21,7 @@ from fastness.capabilities import registry
 from fastness.capabilities.fs import Fs
 from fastness.capabilities.integrations import Counts, Email, Integrations
 from fastness.capabilities.memory import Memory
+from fastness.capabilities.signals import Publish
 from fastness.capabilities.storage import Storage
 from fastness.capability import Adapter, CallContext
 from fastness.cli.main import main
@@ -334,6 +338,58 @@ def test_usage(options: list[str], words: str, tmp_path: Path, capsys: Capture) 
 # what the trail says
 
 
+@pytest.mark.parametrize(
+    ("kind", "bad", "good", "field", "value"),
+    [
+        ("signals", ("publish", {"topic": "b", "data": "x" * 70_000}), ("publish", {"topic": "a"}), "publish", ["a"]),
+        (
+            "integrations",
+            ("email.send", {"to": "b@b.example", "subject": "s", "text": "x" * (4 << 20), "html": "y"}),
+            ("email.send", {"to": "a@b.example", "subject": "s", "text": "t"}),
+            "recipients",
+            ["a@b.example"],
+        ),
+    ],
+)
+def test_a_call_that_no_scope_allows(kind: str, bad: Any, good: Any, field: str, value: Any) -> None:
+    """Beyond the bounds of a manifest: it hides no other, and that something is left out is said."""
+    asked = Asked()
+    for operation, given in (good, bad):
+        found = asked.specs[kind].operation(operation)
+        assert found is not None
+        asked.note(kind, operation, msgspec.convert(given, found.arguments))
+    made = proposed(parse(BASE, known_specs()), asked, {}, known_specs())
+    assert list(getattr(made.manifest.scope(kind), field)) == value
+    assert made.unknown == {kind: (good[0],)}
+
+
+def test_more_than_any_scope_allows() -> None:
+    """300 topics, of which a manifest names 64: so many are proposed, and not none."""
+    asked = Asked()
+    for number in range(300):
+        asked.note("signals", "publish", msgspec.convert({"topic": f"t{number}"}, Publish))
+    made = proposed(parse(BASE, known_specs()), asked, {}, known_specs())
+    scope: Any = made.manifest.scope("signals")
+    assert scope.publish == tuple(f"t{number}" for number in range(64))
+    assert made.unknown == {"signals": ("publish",)}
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+def test_no_signal_comes_in_a_trial(publishes: bool) -> None:
+    """So what a plugin receives, and is called by, stays as it was, and that it was not seen is said."""
+    handlers = [{"topic": "b.*", "method": "go"}]
+    wants = {"kind": "signals", "publish": ["c"], "subscribe": ["b.*"], "handlers": handlers, "reason": "r"}
+    asked = Asked()
+    if publishes:
+        asked.note("signals", "publish", msgspec.convert({"topic": "a"}, Publish))
+    shipped = parse({**BASE, "methods": ["go"], "capabilities": [wants]}, known_specs())
+    made = proposed(shipped, asked, {}, known_specs())
+    scope, had = cast("tuple[Any, Any]", (made.manifest.scope("signals"), shipped.scope("signals")))
+    assert (scope.subscribe, scope.handlers, scope.queue) == (had.subscribe, had.handlers, had.queue)
+    assert scope.publish == (("a",) if publishes else ())
+    assert made.unknown == {"signals": ("handlers",)}
+
+
 @pytest.fixture
 def base(tmp_path: Path) -> Iterator[Path]:
     house.require("isolated tier")
@@ -379,6 +435,30 @@ def test_a_refusal_in_the_trail(base: Path, capfd: pytest.CaptureFixture[str]) -
     shown = capfd.readouterr().out
     assert "fastness plugin grant" not in shown
     assert all(json.loads(line) for line in shown.splitlines())
+
+
+def test_what_was_narrowed_stays_so(base: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also where it was narrowed to what a scope has by default: the command, run as it is printed, brings none of it."""
+    storage = {"kind": "storage", "quota": 2000, "reason": "Keeps."}
+    files = {"kind": "fs", "read": True, "write": True, "reason": "Keeps them."}
+    told = {"kind": "signals", "publish": ["a.*"], "subscribe": ["b.*"], "handlers": [{"topic": "b.*", "method": "go"}]}
+    wants = [storage, files, {**told, "reason": "Tells."}]
+    assert main(["plugin", "install", str(package(base / "p", ASKS, wants, methods=["go"]))]) == 0
+    narrow = ['storage:{"quota": 10}', 'fs:{"write": false}', 'signals:{"subscribe": [], "handlers": []}']
+    allow = [word for one in narrow for word in ("--allow", one)]
+    assert main(["plugin", "grant", "hello", "--owner", "ann", *allow]) == 0
+    assert main(["plugin", "call", "hello", "go", "--owner", "ann"]) == 0
+    with fastness.PluginHost() as host:
+        before = {kind: host.show("hello").grants[0].scope(kind) for kind in ("fs", "signals")}
+    capfd.readouterr()
+    assert main(["audit"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    at = next(number for number, line in enumerate(lines) if "may not do that with storage for ann; to grant" in line)
+    assert main(shlex.split(lines[at + 1])[1:]) == 0
+    with fastness.PluginHost() as host:
+        (made,) = host.show("hello").grants
+    assert {kind: made.scope(kind) for kind in before} == before
+    assert getattr(made.scope("storage"), "quota", 0) == 2000
 
 
 def test_a_refusal_that_no_grant_lifts(base: Path, capsys: Capture) -> None:

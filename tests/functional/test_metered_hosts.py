@@ -127,6 +127,9 @@ def test_what_is_counted(base: Path, server: models.Models) -> None:
         assert bob["bytes_out"] > 300
         assert bob["cpu_micros"] > 150_000
         assert host.usage(since=time.time() + 2 * 86_400) == []
+        for odd in (float("nan"), float("inf"), 1e300, "7d"):
+            with pytest.raises(ConfigurationError, match="since"):
+                host.usage(since=odd)  # type: ignore[arg-type]  # what is refused
         assert host.currency == "EUR"
         host.remove("hello")
         # What was spent stays spent.

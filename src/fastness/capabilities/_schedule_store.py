@@ -22,6 +22,9 @@ __all__ = ["Due", "Ended", "Scheduled", "Store"]
 
 _APPLICATION = 0x46_4E_53_43  # FNSC
 _PAGE = 500
+_MANY = 1 << 53
+#: How often it is looked behind those who have enough: each time some more may have.
+_LOOKS = 3
 # ``every`` is 0 for what fires once, ``stepping`` 1 where the next time is no more than one step ahead, ``last`` when
 # it was claimed last, ``claim`` whoever fires it just now.  ``frees`` is 0 while it stands; what is over is kept until
 # then, as it counts for so long.
@@ -204,6 +207,13 @@ class Store:
         """Take off all of a plugin, of every owner."""
         self._database.renewed()
         with self._database.writing() as connection:
+            # What fires just now keeps its key until it has ended, and nothing else: another's with the same key would
+            # end with it.
+            connection.execute(
+                "UPDATE schedules SET plugin = '', owner = CAST(key AS TEXT), method = '', args = x'', frees = 1"
+                " WHERE plugin = ? AND claim <> ''",
+                (plugin,),
+            )
             connection.execute("DELETE FROM schedules WHERE plugin = ?", (plugin,))
             connection.execute("DELETE FROM numbers WHERE plugin = ?", (plugin,))
 
@@ -222,6 +232,7 @@ class Store:
         *,
         most: int,
         each: int,
+        side: int = _MANY,
         busy: Mapping[Whose, int],
         grace: int,
         ended: Iterable[Ended] = (),
@@ -231,28 +242,28 @@ class Store:
         End the claims of ``ended``, and claim what is due, the longest first: what is to fire, and what was missed.
 
         ``most`` are claimed at once, so that ``each`` plugin and owner has no more than so many, with those that are
-        ``busy``.  What fires once and is later than ``grace`` is missed, and over.  With ``behind`` also what is due
-        behind very many of those who have enough is found, which means to go through all of theirs.
+        ``busy``, and a plugin for all its owners, or an owner with all plugins, no more than ``side``.  What fires once
+        and is later than ``grace`` is missed, and over.  With ``behind`` also what is due behind very many of those who
+        have enough is found, which means to go through all of theirs.
         """
-        having = Counter(busy)
+        having = _Having(busy, each, side)
         found: dict[int, Due] = {}
         missed: list[Due] = []
         self._database.renewed()
         with self._database.writing() as connection:
             self._end(connection, name, ended, now)
             # Those that are due the longest; and where these have enough, whoever has not.
-            for last in (False, True)[: 1 + behind] if most > 0 else ():
-                full = [whose for whose, count in having.items() if count >= each] if last else ()
-                rows = _due(connection, now, full, most)
+            for number in range(1 + _LOOKS * behind if most > 0 else 0):
+                before = len(found)
+                rows = _due(connection, now, having if number else None, most)
                 for row in rows:
                     if row[_EVERY] == 0 and row[_AT] < now - grace:
                         connection.execute("DELETE FROM schedules WHERE key = ?", row[:1])
                         missed.append(_made(row))
-                    elif row[0] not in found and len(found) < most and having[row[_WHOSE]] < each:
-                        having[row[_WHOSE]] += 1
+                    elif row[0] not in found and len(found) < most and having.more(row[_WHOSE]):
                         # How many of its times have come.
                         found[row[0]] = _made(row, (now - row[_AT]) // row[_EVERY] + 1 if row[_EVERY] else 1)
-                if missed or len(found) == most or len(rows) < most:
+                if missed or len(found) == most or len(rows) < most or (number and len(found) == before):
                     break
             connection.executemany(
                 "UPDATE schedules SET claim = ?, due = due + every * ?, stepping = 1, fired = fired + 1, last = ?"
@@ -294,7 +305,8 @@ class Store:
             # Whoever has a claim lived before it, and nobody begins to while this goes on.
             for name in self._gone(connection, living):
                 rows = connection.execute(f"SELECT {_DUE} FROM schedules WHERE claim = ?", (name,)).fetchall()  # noqa: S608  # as above
-                found += map(_made, rows)
+                # Those of plugins that were removed meanwhile are nobody's.
+                found += [one for one in map(_made, rows) if one.plugin]
                 connection.execute("DELETE FROM schedules WHERE claim = ? AND (every = 0 OR frees > 0)", (name,))
                 connection.execute("UPDATE schedules SET claim = '' WHERE claim = ?", (name,))
         return found
@@ -320,11 +332,44 @@ class Store:
         self._database.close()
 
 
-def _due(connection: sqlite3.Connection, now: int, full: Collection[Whose], most: int) -> list[Any]:
-    without = f" AND (plugin, owner) NOT IN (VALUES {', '.join(['(?, ?)'] * len(full))})" if full else ""
+class _Having:
+    """How many calls are under way, of a plugin and owner, of a plugin, and of an owner."""
+
+    def __init__(self, busy: Mapping[Whose, int], each: int, side: int) -> None:
+        self._each, self._side = each, side
+        self._pairs, self._plugins, self._owners = Counter(busy), Counter[str](), Counter[str]()
+        for (plugin, owner), count in busy.items():
+            self._plugins[plugin] += count
+            self._owners[owner] += count
+
+    def more(self, whose: Whose) -> bool:
+        """Whether there may be one more of these, which there is then."""
+        plugin, owner = whose
+        if self._pairs[whose] >= self._each or max(self._plugins[plugin], self._owners[owner]) >= self._side:
+            return False
+        self._pairs[whose] += 1
+        self._plugins[plugin] += 1
+        self._owners[owner] += 1
+        return True
+
+    def full(self) -> tuple[list[Whose], list[str], list[str]]:
+        """Who has enough."""
+        pairs = [whose for whose, count in self._pairs.items() if count >= self._each]
+        plugins, owners = (
+            [name for name, count in of.items() if count >= self._side] for of in (self._plugins, self._owners)
+        )
+        return pairs, plugins, owners
+
+
+def _due(connection: sqlite3.Connection, now: int, having: _Having | None, most: int) -> list[Any]:
+    """What is due the longest; where it is said who has how many, of those who have not enough."""
+    pairs, plugins, owners = ([], [], []) if having is None else having.full()
+    without = f" AND (plugin, owner) NOT IN (VALUES {', '.join(['(?, ?)'] * len(pairs))})" if pairs else ""
+    for column, names in (("plugin", plugins), ("owner", owners)):
+        without += f" AND {column} NOT IN ({', '.join('?' * len(names))})" if names else ""
     return connection.execute(
         f"SELECT {_DUE} FROM schedules WHERE claim = '' AND frees = 0 AND due <= ?{without} ORDER BY due LIMIT ?",  # noqa: S608  # as above
-        (now, *(name for whose in full for name in whose), most),
+        (now, *(name for whose in pairs for name in whose), *plugins, *owners, most),
     ).fetchall()
 
 

@@ -189,18 +189,28 @@ class Store:
         return found, 0 if row is None else int(row[0]), more
 
     def waiting(self, owner: str, plugin: str) -> list[tuple[int, str]]:
-        """Numbers and topics of what waits for a plugin, the oldest first."""
+        """Numbers and topics of what waits for a plugin, the oldest first; what has waited too long is dropped."""
         self._database.renewed()
         with self._database.reading() as connection:
-            found = connection.execute(f"SELECT id, topic FROM signals{_WHOSE} ORDER BY id", (owner, plugin)).fetchall()  # noqa: S608  # our own words
-        return [(int(number), str(topic)) for number, topic in found]
+            rows = connection.execute(f"SELECT id, topic, at FROM signals{_WHOSE} ORDER BY id", (owner, plugin))  # noqa: S608  # our own words
+            found = [(int(number), str(topic), float(at)) for number, topic, at in rows]
+        now = self._clock()
+        if any(at < now - KEEP_S for _, _, at in found):
+            self._pruned = 0.0
+            with self._database.writing() as connection:
+                self._prune(connection, now)
+        return [(number, topic) for number, topic, at in found if at >= now - KEEP_S]
 
     def claim(self, number: int) -> Signal | None:
-        """A signal, which waits no more; None where somebody else has it, in whichever process."""
+        """A signal, which waits no more; None where somebody else has it, in whichever process, or it is too old."""
         with self._database.writing() as connection:
             row = connection.execute(f"{_ROW} WHERE id = ?", (number,)).fetchone()
             _delete(connection, [number])
-        return None if row is None else _signal(row)
+            found = None if row is None else _signal(row)
+            if found is not None and found.at < self._clock() - KEEP_S:
+                _drop(connection, found.owner, found.plugin, 1)
+                found = None
+        return found
 
     # dropping
 

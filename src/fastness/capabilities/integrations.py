@@ -7,9 +7,10 @@ here does is not in a ctx, and asking for it is refused as ``no_adapter``.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -116,7 +117,8 @@ class Integrations:
         found = self._all.get(operation)
         if found is None:
             raise Denied(DenialCode.NO_ADAPTER, operation)
-        targets = _judged(operation, found, arguments, scope)
+        with _Said(found):
+            targets = _judged(operation, found, arguments, scope)
         size = size_of(arguments)
         if size > scope.message_bytes:
             raise Denied(DenialCode.TOO_LARGE, f"{operation}: more than {in_words(scope.message_bytes)}")
@@ -143,27 +145,50 @@ class Integrations:
     async def _done(self, found: Integration, arguments: Any, context: CallContext) -> Any:
         import anyio
 
-        clean = _as_it_is if found.credential is None else found.credential.clean
-        try:
-            with anyio.fail_after(max(0.0, min(self._call_s, context.deadline - time.monotonic()))):
-                return clean(await found.run(arguments, context))
-        except TimeoutError:
-            raise AdapterError(f"{found.name} did not end in time") from None
-        except Denied as error:
-            raise Denied(error.code, str(clean(error.target))) from None
-        except (QuotaExceeded, Revoked, AdapterError) as error:
-            raise type(error)(str(clean(str(error)))) from None
-        except CapabilityError as error:
-            raise AdapterError(str(clean(str(error)))) from None
-        except Exception as error:
-            # It may be anybody's, and its words may name things of the host.
-            raise AdapterError(f"{found.name} failed ({type(error).__name__})") from error
+        with _Said(found):
+            try:
+                with anyio.fail_after(max(0.0, min(self._call_s, context.deadline - time.monotonic()))):
+                    return _clean(found)(await found.run(arguments, context))
+            except TimeoutError:
+                raise AdapterError(f"{found.name} did not end in time") from None
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Nobody cancelled this call: something that it waited for was, and whoever asked is to hear of it.
+                raise AdapterError(f"{found.name} broke off") from None
 
     async def aclose(self) -> None:
         """End what integrations hold.  Idempotent."""
         for one in self._all.values():
             await one.aclose()
         self._counts.close()
+
+
+class _Said:
+    """What an integration raises in the block, as a plugin may hear it: without its credential, whatever it is."""
+
+    def __init__(self, found: Integration) -> None:
+        self._found = found
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        clean = _clean(self._found)
+        if isinstance(error, Denied):
+            raise Denied(error.code, str(clean(error.target))) from None
+        if isinstance(error, (QuotaExceeded, Revoked, AdapterError)):
+            raise type(error)(str(clean(str(error)))) from None
+        if isinstance(error, CapabilityError):
+            raise AdapterError(str(clean(str(error)))) from None
+        if isinstance(error, Exception):
+            # It may be anybody's, and its words may name things of the host.
+            raise AdapterError(f"{self._found.name} failed ({clean(type(error).__name__)})") from error
+
+
+def _clean(found: Integration) -> Callable[[Any], Any]:
+    return _as_it_is if found.credential is None else found.credential.clean
 
 
 def _as_it_is(value: Any) -> Any:
@@ -197,19 +222,14 @@ def _named(one: Integration, arguments: Any) -> tuple[str, ...]:
 
 
 def _judged(operation: str, one: Integration, arguments: Any, scope: IntegrationsScope) -> Sequence[str]:
-    """What a call acts on, all of it granted.  Raises Denied, AdapterError."""
+    """What a call acts on, all of it granted.  Raises Denied, and what the integration does."""
     if operation == MAIL:
         found = named(arguments)
         for recipient in found:
             if not any(matches(pattern, recipient) for pattern in scope.recipients):
                 raise Denied(DenialCode.NOT_GRANTED, str(recipient))
         return [str(recipient) for recipient in found]
-    try:
-        targets = _named(one, arguments)
-    except CapabilityError:
-        raise
-    except Exception as error:
-        raise AdapterError(f"{operation} failed ({type(error).__name__})") from error
+    targets = _named(one, arguments)
     for target in targets:
         if not matches_any(scope.patterns(operation), target):
             raise Denied(DenialCode.NOT_GRANTED, f"{operation}: {target}")

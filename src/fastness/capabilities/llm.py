@@ -34,6 +34,8 @@ _MOST_MESSAGES = 256
 _TEXT_MAX = 1 * MIB
 #: Streams that a run may have open.
 _STREAMS = 4
+#: Under these names a run keeps the number of its last stream, and how many are being opened.
+_LAST, _OPENING = "llm_streams", "llm_opening"
 
 _Text = Annotated[str, msgspec.Meta(max_length=_TEXT_MAX)]
 _Tokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
@@ -223,7 +225,8 @@ class Llm:
         priced = self._settings.tiers.get(given.tier)
         if priced is None:
             raise Denied(DenialCode.NO_ADAPTER, given.tier)
-        if stream and len(context.opened) >= _STREAMS:
+        # With those that are being opened just now: any number of calls may be under way at once.
+        if stream and len(context.opened) + context.spent.get(_OPENING, 0) >= _STREAMS:
             raise QuotaExceeded(f"a run may have {_STREAMS} streams open; read them to their end, or close them")
         most = min(scope.max_tokens, priced.max_tokens)
         wanted = min(most, 1024) if given.max_tokens is None else given.max_tokens
@@ -275,9 +278,14 @@ class Llm:
     # streams
 
     async def _open(self, question: Question, charge: Charge, context: CallContext) -> int:
-        stream = await self._asking.open(question, charge, context)
-        number = context.spent.get("llm_streams", 0) + 1
-        context.spent["llm_streams"] = number
+        # Nothing is waited for between the look at what is open and this.
+        context.spent[_OPENING] = context.spent.get(_OPENING, 0) + 1
+        try:
+            stream = await self._asking.open(question, charge, context)
+        finally:
+            context.spent[_OPENING] -= 1
+        number = context.spent.get(_LAST, 0) + 1
+        context.spent[_LAST] = number
         context.opened[number] = stream
         return number
 

@@ -102,7 +102,8 @@ def grant_command(
     words = ["grant", manifest.id, "--owner", owner]
     # Each kind by its name, and never all: whoever copies it sees what it adds.
     for kind, scope in wanted.items():
-        words += ["--allow", kind if scope is None else allow_words(kind, scope)]
+        asked = manifest.scope(kind)
+        words += ["--allow", kind if scope is None or asked is None else allow_words(kind, scope, asked)]
     for field, option in _LISTS:
         for pattern in () if grant is None else getattr(grant, field):
             words += [option, pattern]
@@ -111,13 +112,14 @@ def grant_command(
     return command(*words)
 
 
-def allow_words(kind: str, scope: Scope) -> str:
-    """A scope as ``--allow`` takes it: what is not as it is by default, in JSON."""
+def allow_words(kind: str, scope: Scope, asked: Scope) -> str:
+    """A scope as ``--allow`` takes it: in JSON what is not as it is by default, or not as it is ``asked``."""
     default = type(scope)()
     fields: dict[str, Any] = {
         field.encode_name: getattr(scope, field.name)
         for field in msgspec.structs.fields(type(scope))
-        if getattr(scope, field.name) != getattr(default, field.name)
+        # What is left out is granted as it is asked: also what is as it is by default may be less than that.
+        if any(getattr(scope, field.name) != getattr(other, field.name, None) for other in (default, asked))
     }
     return f"{kind}:{msgspec.json.encode(fields).decode()}"
 

@@ -44,6 +44,8 @@ class Asked:
         self._lock = threading.Lock()
         #: Calls that were not kept, as there were too many.
         self.dropped = 0
+        #: Kinds of which more was asked than any scope has bounds for.
+        self.cut: set[str] = set()
 
     def note(self, kind: str, operation: str, arguments: msgspec.Struct) -> None:
         """A call was made."""
@@ -74,12 +76,30 @@ class Asked:
 
         def known(some: list[tuple[str, Any]]) -> Scope | None:
             try:
-                return learn(some)
+                found = learn(some)
+                # Whoever makes one by hand may pass the bounds of its fields, which a manifest does not.
+                return msgspec.convert(msgspec.to_builtins(found), type(found), strict=True)
+            except msgspec.ValidationError:
+                self.cut.add(kind)
+                return None
             except (CapabilityError, ValueError):
                 return None
 
+        if (found := known(calls)) is not None:
+            return found
         # One that no scope allows does not hide the others.
-        return known(calls) or known([one for one in calls if known([one]) is not None])
+        each = [one for one in calls if known([one]) is not None]
+        if (found := known(each)) is not None:
+            return found
+        # Together they are more than any allows: as many as there is one for, from the first on.
+        self.cut.add(kind)
+        fits, least = 0, None
+        step = 1 << len(each).bit_length()
+        while step := step // 2:
+            found = known(each[: fits + step])
+            if fits + step <= len(each) and found is not None:
+                fits, least = fits + step, found
+        return least
 
 
 class _Refusing:
@@ -158,12 +178,25 @@ def proposed(
             fields = {field for name in blind for field in _BLIND[kind][name]}
             if had is not None:
                 scope = msgspec.structs.replace(scope, **{field: getattr(had.scope, field) for field in fields})
+        elif kind in asked.cut:
+            unknown[kind] = asked.operations(kind)
+        if had is not None and kind in _UNSEEN:
+            kept, what = _unseen(kind, had.scope)
+            scope = msgspec.structs.replace(scope, **kept)
+            unknown |= {kind: tuple(sorted({*unknown.get(kind, ()), what}))} if kept else {}
         reason = REASON if had is None else had.reason
         capabilities.append({**msgspec.to_builtins(scope), "kind": kind, "reason": reason})
+    for kind in sorted(set(_UNSEEN) - set(asked.kinds())):
+        had = shipped.request(kind)
+        kept, what = ({}, "") if had is None else _unseen(kind, had.scope)
+        if had is not None and kept:
+            unknown[kind] = (what,)
+            scope = msgspec.structs.replace(specs[kind].scope(), **kept)
+            capabilities.append({**msgspec.to_builtins(scope), "kind": kind, "reason": had.reason})
     plain = {**to_plain(shipped), **{name: sorted(set(found)) for name, found in names.items()}}
     # Functions are the program's own that runs it: none was there to be asked.
-    kept = [one for one in to_plain(shipped)["capabilities"] if one["kind"] not in asked.specs]
-    made = parse({**plain, "capabilities": [*capabilities, *kept]}, specs)
+    others = [one for one in to_plain(shipped)["capabilities"] if one["kind"] not in asked.specs]
+    made = parse({**plain, "capabilities": [*capabilities, *others]}, specs)
     return Proposal(
         manifest=made,
         beyond=tuple(diff(made, shipped, specs)),
@@ -219,6 +252,14 @@ def _signals(calls: Sequence[tuple[str, Any]]) -> Scope:
 _LEARN: dict[str, Callable[[Sequence[tuple[str, Any]]], Scope]] = {"signals": _signals}
 #: Operations whose calls do not show what they need, and the fields that say it.
 _BLIND: dict[str, dict[str, tuple[str, ...]]] = {"signals": {"take": ("subscribe", "handlers", "queue")}}
+#: What brings a plugin calls that it does not ask for, so that no trial has them, and the fields that are of it.
+_UNSEEN: dict[str, tuple[str, tuple[str, ...]]] = {"signals": ("handlers", ("subscribe", "handlers", "queue"))}
+
+
+def _unseen(kind: str, scope: Scope) -> tuple[dict[str, Any], str]:
+    """What a shipped scope has of that, as it is, and what it is called."""
+    what, fields = _UNSEEN[kind]
+    return ({field: getattr(scope, field) for field in fields} if getattr(scope, what) else {}), what
 
 
 def _toml(value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from fastness.errors import ConfigurationError
 from fastness.metering.ledger import Left, Used
 from fastness.metering.quotas import today
 from fastness.plugins.core import Core
@@ -14,6 +15,9 @@ from fastness.plugins.decisions import Decisions
 from fastness.waiting import Waiting
 
 __all__ = ["Reckoning"]
+
+#: The year 10000: later than any day that is counted, and what is no number is not before it either.
+_END_S = 253_402_300_800
 
 
 class Reckoning:
@@ -26,8 +30,10 @@ class Reckoning:
     def usage(self, *, plugin: str | None = None, owner: str | None = None, since: float = 0.0) -> list[Used]:
         """
         What plugins used for owners, by day (of UTC) and kind of capability, from the day of ``since`` on, which is
-        seconds since 1970.  Also of plugins that were removed.  Raises BackendError.
+        seconds since 1970.  Also of plugins that were removed.  Raises ConfigurationError, BackendError.
         """
+        if type(since) not in (int, float) or not abs(since) < _END_S:
+            raise ConfigurationError("since", since, "seconds since 1970")
         return self._core.ledger.used(plugin=plugin, owner=owner, since=today(since))
 
     def quotas(self, plugin: str, owner: str) -> list[Left]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ _TURN = 16
 _MOST = 100_000
 #: Queues that are handed over at once, and those of one owner.
 _AT_ONCE, _EACH = 16, 4
+#: Seconds after which a queue that is handed over makes room for those that had their turn before it.
+_PLACE_S = 1.0
 #: Seconds after which a host looks for signals that another process let wait.
 _LOOK_S = 0.5
 
@@ -148,6 +151,9 @@ class Signalling:
         from fastness.capabilities.signals import shown
 
         check_owner(owner)
+        if isinstance(topics, str):
+            # A text is one of letters, of which none is a topic of anybody's.
+            raise ConfigurationError("topics", topics, 'a list of patterns of topics, such as ["notes.*"]')
         patterns = tuple(topics)
         for pattern in patterns:
             if why := pattern_problem(pattern):
@@ -190,18 +196,28 @@ class Signalling:
         Hand over signals as they come, of all owners, until ``stop`` is set or the task is cancelled.
 
         One plugin's of one owner are handed over one after another, those of up to four plugins of an owner and sixteen
-        in all at once: a slow one holds up itself.  What this process lets wait is handed over at once, what others do
+        in all at once: a slow one holds up itself, and where all places are taken others wait for the end of one call.
+        What this process lets wait is handed over at once, what others do
         within half a second.  Where this host cannot, that is logged and tried again.  When this ends, what was called
         has ended too.
         """
         adapter: Signals = self._core.adapters.signals()
         busy: set[tuple[str, str]] = set()
+        turns: dict[tuple[str, str], float] = {}
         over = threading.Event()
         with adapter.bell() as bell:
 
             async def serve(owner: str, plugin: str) -> None:
+                ends = 0.0
+
+                def enough() -> bool:
+                    nonlocal ends
+                    # From when it is asked first on: whoever has the place hands over one signal at least.
+                    first, ends = not ends, ends or time.monotonic() + _PLACE_S
+                    return over.is_set() or (not first and time.monotonic() >= ends)
+
                 try:
-                    while not over.is_set() and await self._hand_over(adapter, owner, plugin, _TURN, over):
+                    while await self._hand_over(adapter, owner, plugin, _TURN, enough) and not enough():
                         pass
                 except Exception as error:  # noqa: BLE001  # whatever it is, others are handed over meanwhile
                     logging.getLogger("fastness").warning("signals wait that cannot be handed over: %s", error)
@@ -214,18 +230,28 @@ class Signalling:
                 try:
                     while stop is None or not stop.is_set():
                         bell.heard()
-                        for key in await self._waiting.call(partial(self._free, adapter, busy)):
+                        for key in await self._waiting.call(partial(self._free, adapter, busy, turns)):
                             busy.add(key)
+                            turns[key] = time.monotonic()
                             crew.start(partial(serve, *key))
                         await self._waiting.readable(bell.fileno(), _LOOK_S)
                 finally:
                     over.set()
 
-    def _free(self, adapter: Signals, busy: set[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Queues in which something waits for a method, and that somebody may be busy with beside the others."""
+    def _free(
+        self, adapter: Signals, busy: set[tuple[str, str]], turns: dict[tuple[str, str], float]
+    ) -> list[tuple[str, str]]:
+        """
+        Queues in which something waits for a method, and that somebody may be busy with beside the others: those first
+        whose last of the ``turns`` is the longest ago.
+        """
         found: list[tuple[str, str]] = []
         try:
-            for queue in adapter.queues():
+            queues = adapter.queues()
+            known = {(queue.owner, queue.plugin) for queue in queues}
+            for gone in turns.keys() - known - busy:
+                del turns[gone]
+            for queue in sorted(queues, key=lambda one: turns.get((one.owner, one.plugin), 0.0)):
                 key = queue.owner, queue.plugin
                 taken = [*busy, *found]
                 if len(taken) >= _AT_ONCE:
@@ -248,13 +274,13 @@ class Signalling:
         return await self._waiting.call(partial(self._decisions.erase_signals, owner, plugin))
 
     async def _hand_over(
-        self, adapter: Signals, owner: str, plugin: str, turn: int, over: threading.Event | None = None
+        self, adapter: Signals, owner: str, plugin: str, turn: int, over: Callable[[], bool] = lambda: False
     ) -> list[Delivery]:
         """A turn of one queue, no further than where it is ``over``."""
         done: list[Delivery] = []
         waiting = await self._waiting.call(partial(self._wanted, adapter, owner, plugin))
         for number, topic in waiting[:turn]:
-            if over is not None and over.is_set():
+            if over():
                 break
             made = await self._delivered(adapter, owner, plugin, number, topic)
             if made is not None:

@@ -24,10 +24,11 @@ from fastness.capabilities._schedule_times import micros
 from fastness.capabilities.schedule import GRACE_S
 from fastness.errors import BackendError
 
-__all__ = ["AT_ONCE", "EACH", "LOST", "MISSED", "Timer"]
+__all__ = ["AT_ONCE", "EACH", "LOST", "MISSED", "SIDE", "Timer"]
 
-#: What is fired at once, and of that what is one plugin's for one owner: others' is on time meanwhile.
-AT_ONCE, EACH = 24, 8
+#: What is fired at once; of that what is one plugin's for one owner, and what is one plugin's for all of its owners or
+#: one owner's with all plugins: others' is on time meanwhile.
+AT_ONCE, EACH, SIDE = 24, 8, 16
 #: Codes of what was not fired in time, and of what was claimed by a host that is gone.
 MISSED, LOST = "missed", "killed"
 #: Seconds between two looks, those after one that failed, and those between two looks for timers that are gone.
@@ -158,6 +159,7 @@ class Timer:
             now,
             most=free,
             each=EACH,
+            side=SIDE,
             busy=busy,
             grace=micros(GRACE_S),
             ended=ended,
@@ -222,7 +224,8 @@ class Timer:
             frees = 0
             try:
                 frees = self._fire(one)
-            except Exception:
+            except BaseException:
+                # A SystemExit of the program's own too: this thread goes on, as its place is counted.
                 logging.getLogger("fastness").exception("a call of %s that was scheduled failed", one.plugin)
             with self._news:
                 self._busy[one.whose] -= 1

@@ -271,6 +271,7 @@ def key_file(base: Path, text: str = KEY) -> str:
         Denied(DenialCode.HOST, KEY),
         QuotaExceeded(KEY),
         ValueError(KEY),
+        type(KEY, (Exception,), {})(),
     ],
     ids=lambda value: f"{type(value).__name__}-{value!s:.12}",
 )
@@ -283,6 +284,25 @@ def test_a_credential_in_an_answer(answer: Any, tmp_path: Path) -> None:
         said = f"{error!s} {error!r} {getattr(error, 'target', '')}"
     for form in (KEY, base64.b64encode(b"id:" + KEY.encode()).decode()[8:24], KEY.encode().hex()):
         assert form not in said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [AdapterError(KEY), Denied(DenialCode.HOST, KEY), type(KEY, (Exception,), {})()],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_credential_in_what_targets_raises(error: Exception, tmp_path: Path) -> None:
+    """That is told as what the action itself raises is."""
+
+    class Careless(Tickets):
+        def targets(self, arguments: Any) -> Sequence[str]:
+            raise error
+
+    credential = Credential(key_file(tmp_path))
+    asyncio.run(credential.value())
+    with pytest.raises((AdapterError, Denied)) as raised:
+        ask(made(tmp_path, Careless(credential)))
+    assert KEY not in f"{raised.value!s} {raised.value!r}"
 
 
 def test_a_credential_that_changes(tmp_path: Path) -> None:
@@ -312,6 +332,26 @@ def test_one_that_never_ends(tmp_path: Path) -> None:
 
     with pytest.raises(AdapterError, match="did not end in time"):
         ask(made(tmp_path, Slow(), call_s=0.05))
+
+
+def test_one_that_breaks_off(tmp_path: Path) -> None:
+    """What it waits for was cancelled, and nobody cancelled the call: it fails, and is no call without an answer."""
+    with pytest.raises(AdapterError, match="broke off"):
+        ask(made(tmp_path, Tickets(answer=asyncio.CancelledError())))
+
+    class Slow(Tickets):
+        async def run(self, arguments: Any, context: CallContext) -> Any:
+            await asyncio.sleep(60)
+
+    async def cancelled() -> None:
+        context = CallContext(plugin="p", owner="o", run="r", scope=SCOPE, deadline=time.monotonic() + 20)
+        task = asyncio.create_task(made(tmp_path, Slow()).call("tickets.open", Open("support-1"), context))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
 
 
 def test_one_that_fails(tmp_path: Path) -> None:

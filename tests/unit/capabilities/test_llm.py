@@ -606,6 +606,35 @@ def test_streams_that_are_not_read(request: pytest.FixtureRequest, ledger: Ledge
     assert spent(ledger) == 4 * 2_081_000_000
 
 
+def test_streams_that_are_opened_at_once(request: pytest.FixtureRequest, ledger: Ledger) -> None:
+    """Four are open, however many were asked for before the first had an answer; what does not begin makes room."""
+    closing = threading.Event()
+    server = serving(
+        request,
+        lambda asked: (
+            {"status": "500 Oops"} if asked["messages"][0]["content"] == "no" else {"before": lambda: closing.wait(20)}
+        ),
+    )
+    request.addfinalizer(closing.set)
+    llm = Llm(server.settings(), ledger)
+    of = context()
+
+    async def open_(text: str = "x") -> Any:
+        return await llm.call("stream", decoded("stream", {"messages": [{"role": "user", "content": text}]}), of)
+
+    async def main() -> list[Any]:
+        failed = await asyncio.gather(*(open_("no") for _ in range(4)), return_exceptions=True)
+        assert [type(one) for one in failed] == [AdapterError] * 4
+        asyncio.get_running_loop().call_later(0.5, closing.set)
+        found = await asyncio.gather(*(open_() for _ in range(12)), return_exceptions=True)
+        await asyncio.gather(*(one.end() for one in of.opened.values()))
+        return found
+
+    found = asyncio.run(main())
+    assert sorted(one for one in found if isinstance(one, int)) == [1, 2, 3, 4]
+    assert sum(isinstance(one, QuotaExceeded) for one in found) == 8
+
+
 def test_two_who_read_one_stream(request: pytest.FixtureRequest, ledger: Ledger) -> None:
     """The second is refused, and the first goes on."""
     server = serving(request, lambda asked: {"pieces": [lambda: time.sleep(0.3), "text"]})

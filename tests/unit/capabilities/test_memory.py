@@ -117,6 +117,30 @@ def test_found_by_words(memory: Memory) -> None:
     assert found(memory, "bread") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Die Straße", "Straße"),
+        ("DIE STRASSE", "straße"),
+        ("re\u0301sume\u0301", "r\xe9sum\xe9"),
+        ("r\xe9sum\xe9", "re\u0301sume\u0301"),
+        ("re\u0301sume\u0301", "RESUME"),
+        ("\ufb01ne", "\ufb01ne"),
+        ("\u0939\u093f\u0928\u094d\u0926\u0940 text", "\u0939\u093f\u0928\u094d\u0926\u0940"),
+        ("\u0130stanbul", "\u0130STANBUL"),
+    ],
+    ids=ascii,
+)
+def test_words_as_they_are_written(memory: Memory, text: str, words: str) -> None:
+    """A word is found by itself, whether its accents are letters of their own, and where its other case is longer."""
+    ask(memory, "add", text="another")
+    ask(memory, "add", text=text)
+    assert found(memory, words) == [text]
+    assert found(memory, f"{words} missing") == []
+    assert found(memory, f"{words} missing", any=True) == [text]
+    assert found(memory, "\u0301 \u0301") == []
+
+
 def test_tags(memory: Memory) -> None:
     """A note has a tag whole or not at all, whatever is in it; tags are no words of it."""
     tags = ["a", "A", "a b", 'a" OR "b', "x61", "text : a", "ü", "\n", "-"]

@@ -355,6 +355,51 @@ def test_shares(schedule: Schedule) -> None:
     assert count == 300
 
 
+@pytest.mark.parametrize("side", ["plugin", "owner"])
+def test_shares_of_one_side(schedule: Schedule, side: str) -> None:
+    """A plugin of many owners, and an owner of many plugins, have so many together; what is due behind theirs is found."""
+    scope = msgspec.structs.replace(SCOPE, standing=1000)
+    for name in ("a", "b", "c"):
+        for _ in range(50):
+            whose = {"owner": name} if side == "plugin" else {"plugin": name}
+            ask(schedule, "at", context(scope, **whose), when=NOW, method="work")
+    ask(schedule, "at", context(scope, owner="other", plugin="q"), when=NOW + 1, method="work")
+    found, _ = claim(schedule, NOW + 1, most=10, each=4, side=6)
+    assert [one.owner for one in found][6:] == ["other"]
+    assert len(found) == 7
+    busy = {one.whose: 2 for one in found[:3]} | {("p", "d") if side == "plugin" else ("d", "o"): 6}
+    assert claim(schedule, NOW + 1, most=10, each=9, side=6, busy=busy) == ([], [])
+
+
+@pytest.mark.parametrize("every", [0, 60])
+def test_one_that_is_removed_while_it_fires(schedule: Schedule, every: int) -> None:
+    """The end of its call ends nothing of another plugin's, and it leaves nothing; installed anew it begins anew."""
+    more = {"seconds": every, "first": NOW} if every else {"when": NOW}
+    ask(schedule, "every" if every else "at", context(plugin="gone"), method="work", **more)
+    (old,), _ = claim(schedule, NOW)
+    schedule.store.forget("gone")
+    assert list(schedule.standing()) == []
+    assert ask(schedule, "every", seconds=60, method="work", first=NOW) == 1
+    assert ask(schedule, "at", context(plugin="gone"), when=NOW + 50, method="work") == 1
+    (other,), _ = claim(schedule, NOW)
+    claim(schedule, NOW, most=0, ended=[Ended(old.key, old.every > 0, round(NOW * 1e6) + 1)])
+    assert claim(schedule, NOW + 30) == ([], [])
+    assert {one.plugin for one in schedule.standing()} == {"p", "gone"}
+    claim(schedule, NOW + 31, most=0, ended=[Ended(other.key, again=True)])
+    schedule.store.forget("p")
+    schedule.store.forget("gone")
+    assert schedule.store._database.read("SELECT count(*) FROM schedules", ()) == (0,)
+
+
+def test_one_that_is_removed_and_killed(schedule: Schedule) -> None:
+    """Nobody is told of it, and it leaves nothing."""
+    ask(schedule, "at", when=NOW, method="work")
+    claim(schedule, NOW, "gone")
+    schedule.store.forget("p")
+    assert schedule.store.lost(lambda: ()) == []
+    assert schedule.store._database.read("SELECT count(*) FROM schedules", ()) == (0,)
+
+
 def test_one_of_many_claims_it(tmp_path: Path, schedule: Schedule) -> None:
     """Stores of one file that claim at once never claim the same."""
     import threading

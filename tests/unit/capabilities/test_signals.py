@@ -207,6 +207,24 @@ def test_what_waits_too_long(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_waits_too_long_for_a_method(tmp_path: Path) -> None:
+    """Nobody has to send or take something first: it is neither seen nor handed over, and counted."""
+    now = [1_000_000.0]
+    store = stored.Store(str(tmp_path / "s.db"), clock=lambda: now[0])
+    for topic in ("first", "second"):
+        store.put("o", "p", topic, b"1", (1, 1), [("q", 10)], lambda: None)
+        now[0] += 10
+    (first, second) = [number for number, _ in store.waiting("o", "q")]
+    now[0] += stored.KEEP_S - 15
+    # Seen before it was too old, and claimed after.
+    assert store.claim(first) is None
+    assert [number for number, _ in store.waiting("o", "q")] == [second]
+    now[0] += 10
+    assert store.waiting("o", "q") == []
+    assert [(one.waiting, one.dropped) for one in store.queues()] == [(0, 2)]
+    store.close()
+
+
 # causes
 
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fastness.errors import (
     QuotaExceeded,
     TierUnavailable,
 )
+from fastness.plugins import signalling
 from fastness.plugins.acting import act
 from fastness.runs import Outcome, OutcomeKind, RunResult
 from plugin_homes import own_home, package, rows
@@ -354,11 +356,12 @@ def test_a_slow_one_holds_up_itself(host: fastness.PluginHost, base: Path, guest
     """While one plugin's method goes on, what waits for another one is handed over; its own waits."""
     for id in ("slow", "quick"):
         add(host, base, id, wish([], ["news"], ("*", "on")))
-    go_on, heard = threading.Event(), threading.Event()
+    go_on, heard, begun = threading.Event(), threading.Event(), threading.Event()
     had: list[int] = []
 
     def slow(_: Ask, given: dict[str, Any]) -> None:
         had.append(given["signal"]["data"])
+        begun.set()
         assert go_on.wait(20)
 
     guests.methods["slow.on"] = slow
@@ -370,6 +373,7 @@ def test_a_slow_one_holds_up_itself(host: fastness.PluginHost, base: Path, guest
         for number in range(3):
             host.publish("news", number, owner="ann")
         assert heard.wait(20)
+        assert begun.wait(20)
         assert had == [0]
         # What goes on when it is told to stop comes to its end, and nothing else is begun.
         stop.set()
@@ -383,6 +387,31 @@ def test_a_slow_one_holds_up_itself(host: fastness.PluginHost, base: Path, guest
     assert not serving.is_alive()
     assert had == [0]
     assert {queue.plugin: queue.waiting for queue in host.signal_queues()}["slow"] == 3
+
+
+def test_many_that_wait_keep_no_other_waiting(
+    host: fastness.PluginHost, base: Path, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where more wait than have a place, whoever has one gives it up before all that waits for it is handed over."""
+    monkeypatch.setattr(signalling, "_AT_ONCE", 1)
+    monkeypatch.setattr(signalling, "_PLACE_S", 0.0)
+    had: list[str] = []
+    for id in ("first", "second", "third"):
+        add(host, base, id, wish([], ["news"], ("*", "on")))
+        guests.methods[f"{id}.on"] = partial(lambda name, *_: had.append(name), id)
+    for _ in range(5):
+        host.publish("news", owner="ann")
+    stop = threading.Event()
+    serving = threading.Thread(target=host.serve_signals, args=(stop,))
+    serving.start()
+    try:
+        ends = time.monotonic() + 20
+        while len(had) < 15 and time.monotonic() < ends:
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        serving.join(20)
+    assert had == ["first", "second", "third"] * 5
 
 
 def test_serving_where_the_host_cannot(
@@ -474,6 +503,12 @@ def test_a_ceiling(base: Path, guests: Guests) -> None:
 def test_topics_of_a_program(topic: Any, host: fastness.PluginHost) -> None:
     with pytest.raises(ConfigurationError, match="topic"):
         host.publish(topic, owner="ann")
+
+
+def test_a_text_in_place_of_topics(host: fastness.PluginHost) -> None:
+    """It would be read letter by letter, and find nothing without a word."""
+    with pytest.raises(ConfigurationError, match="a list of patterns"):
+        host.signals("ann", "news")
 
 
 def test_arguments_that_are_none(host: fastness.PluginHost) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from fastness.capabilities._schedule_store import Due, Store
 from fastness.plugins import timer as timers
-from fastness.plugins.timer import EACH, LOST, MISSED, Timer
+from fastness.plugins.timer import AT_ONCE, EACH, LOST, MISSED, SIDE, Timer
 
 _WAIT_S = 20.0
 
@@ -44,11 +44,13 @@ class World:
     def now(self) -> float:
         return time.time() + self.ahead
 
-    def add(self, after_s: float = 0.0, every_s: float = 0.0, owner: str = "o", *, stepping: bool = True) -> int:
+    def add(
+        self, after_s: float = 0.0, every_s: float = 0.0, owner: str = "o", *, plugin: str = "p", stepping: bool = True
+    ) -> int:
         now = round(self.now() * 1e6)
         due = now + round(after_s * 1e6)
         made = self.store.add(
-            ("p", owner), "m", b"{}", due=due, every=round(every_s * 1e6), stepping=stepping, most=10_000, now=now,
+            (plugin, owner), "m", b"{}", due=due, every=round(every_s * 1e6), stepping=stepping, most=10_000, now=now,
             halt=lambda: None,
         )  # fmt: skip
         for timer in self.timers:
@@ -136,20 +138,42 @@ def test_one_that_takes_long_holds_up_nobody(world: World) -> None:
     assert len(world.fired) == 2 * EACH + 1
 
 
-def test_one_that_fails(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and over; others go on."""
+@pytest.mark.parametrize("side", ["plugin", "owner"])
+def test_many_of_one_side_hold_up_nobody(world: World, side: str) -> None:
+    """A plugin of many owners, and an owner of many plugins, leave threads for others, and are done at last."""
+    go = threading.Event()
+    world.work = lambda one: int(one.owner == "other" or go.wait(_WAIT_S))
+    for _ in range(EACH):
+        for name in ("a", "b", "c", "d"):
+            world.add(**({"owner": name} if side == "plugin" else {"plugin": name}))
+    world.start()
+    until(lambda: len(world.fired) == SIDE)
+    rest = range(AT_ONCE - SIDE)
+    for _ in rest:
+        world.add(owner="other", plugin="q")
+    until(lambda: len(world.fired) == AT_ONCE)
+    until(lambda: world.rows() == 4 * EACH)
+    go.set()
+    until(lambda: world.rows() == 0)
+    assert len(world.fired) == 4 * EACH + len(rest)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_one_that_fails(world: World, caplog: pytest.LogCaptureFixture, error: type[BaseException]) -> None:
+    """It is logged, and over; others go on, also where there are more than threads."""
+    count = 2 * EACH
 
     def work(one: Due) -> int:
-        if one.id == 1:
-            raise RuntimeError("words of somebody else")
+        if one.id <= count:
+            raise error("words of somebody else")
         return 0
 
     world.work = work
-    world.add()
-    world.add()
+    for _ in range(count + 1):
+        world.add()
     world.start()
     until(lambda: world.rows() == 0)
-    assert sorted(world.fired) == [1, 2]
+    assert sorted(world.fired) == list(range(1, count + 2))
     assert "a call of p that was scheduled failed" in caplog.text
 
 
@@ -237,7 +261,8 @@ from fastness.capabilities._schedule_store import Store
 from fastness.plugins.timer import Timer
 
 def fire(one):
-    print(one.id, flush=True)
+    # In one piece: two threads do so at once.
+    os.write(1, b"%d\\n" % one.id)
     time.sleep(60)
 
 Timer(Store(sys.argv[1]), sys.argv[2], fire, print).start()
