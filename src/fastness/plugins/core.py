@@ -17,7 +17,6 @@ import msgspec
 from fastness import config, owed, policy
 from fastness._wasi import home
 from fastness.backends import registry
-from fastness.broker import portal
 from fastness.broker.calls import RunCalls
 from fastness.broker.functions import KIND as FUNCTIONS
 from fastness.broker.gate import Gate
@@ -291,7 +290,6 @@ class Core:
 
         if later:
             owed.owe(written)
-            portal.soon(owed.settle)
         else:
             written()
 
