@@ -4,6 +4,8 @@ Has functions of the host ask for the end of their program, as those do that rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastness.attack import brokering
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
@@ -44,7 +46,7 @@ def add(a: int, b: int) -> int:
 
 def attack(arena: Arena) -> Effect:
     """In the tier; another run makes a call then."""
-    functions = {"parse": parse, "parse_later": parse_later, "add": add}
+    functions: dict[str, Callable[..., object]] = {"parse": parse, "parse_later": parse_later, "add": add}
     with brokering.Broker(arena, functions=functions) as broker:
         first = broker.run(CODE, brokering.host("parse", "parse_later"))
         second = broker.run(NEXT, brokering.host("add"))
