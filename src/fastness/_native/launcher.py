@@ -53,6 +53,7 @@ def main() -> Callable[[], Callable[[], None]]:
     # Before the first word: a caller that is killed now may have left a copy of the socket in a child of its own.
     parent = os.getppid()
     privileges.die_with_parent(parent)
+    command.hear_children()
     os.chdir("/")
     control = socket.socket(fileno=int(sys.argv[1]))
     config, _ = datagrams.receive(control)
