@@ -170,7 +170,6 @@ def _family(
     requests, requesting = datagrams.pair()
     command_kind = config["kind"] == "command"
     proc = mother.open_proc(command=command_kind)
-    mother.bound_user(proc)
     pid = os.fork()
     if pid:
         control.close()
