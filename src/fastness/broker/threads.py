@@ -37,9 +37,19 @@ class Exited(RuntimeError):
 
 
 async def outlived(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What the coroutine returns or raises.  Raises Exited where it would end the loop."""
+    """
+    What the coroutine returns or raises.
+
+    Raises Exited where it would end the loop, and where something in it was cancelled while it itself was not: that
+    would be taken for the end of the call, and nobody would be answered.
+    """
     try:
         return await make()
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise Exited("CancelledError") from None
     except (SystemExit, KeyboardInterrupt) as raised:
         raise Exited(type(raised).__name__) from raised
 

@@ -18,7 +18,7 @@ import pytest
 from fastness.broker import portal
 from fastness.broker.functions import Functions, HostFunction, HostScope
 from fastness.broker.gate import arguments_of
-from fastness.broker.threads import Threads
+from fastness.broker.threads import Threads, outlived
 from fastness.capability import CallContext
 from fastness.errors import AdapterError, CapabilityError, ConfigurationError, Denied
 from fastness.runs import DenialCode
@@ -342,7 +342,7 @@ def test_a_run_that_has_ended_leaves_threads_for_other_plugins() -> None:
     assert asyncio.run(run()) == 7
 
 
-@pytest.mark.parametrize("raised", [SystemExit(2), KeyboardInterrupt()])
+@pytest.mark.parametrize("raised", [SystemExit(2), KeyboardInterrupt(), asyncio.CancelledError()])
 def test_a_function_that_wants_the_program_to_end_has_failed(raised: BaseException) -> None:
     def here() -> None:
         raise raised
@@ -355,6 +355,22 @@ def test_a_function_that_wants_the_program_to_end_has_failed(raised: BaseExcepti
         with pytest.raises(AdapterError, match=rf"^{name} failed \({type(raised).__name__}\)$"):
             call(functions, name, {})
     assert call(functions, "add", {"a": 1}) == 3
+
+
+def test_a_call_that_is_cancelled_is() -> None:
+    """Other than a function in which something else was."""
+
+    async def waits() -> None:
+        await asyncio.sleep(30)
+
+    async def run() -> None:
+        task = asyncio.ensure_future(outlived(waits))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run())
 
 
 def test_the_loop_of_the_broker_outlives_an_exit_in_it() -> None:
