@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +40,7 @@ print(json.dumps(told))
 
 @pytest.mark.tiers("wasm", "isolated", "confined", "worker")
 @pytest.mark.parametrize("how", ["ignored", "blocked"])
-def test_what_a_caller_does_with_signals_changes_nothing(tier: str, how: str, tmp_path: os.PathLike[str]) -> None:
+def test_what_a_caller_does_with_signals_changes_nothing(tier: str, how: str, tmp_path: Path) -> None:
     """
     The tier is proven anew, an exit is told with its status, and a guest has no signals held back.
 
@@ -48,7 +49,7 @@ def test_what_a_caller_does_with_signals_changes_nothing(tier: str, how: str, tm
     house.require("python guest" if tier == "wasm" else f"{tier} tier")
     environment = dict(os.environ)
     if tier != "wasm":
-        environment["FASTNESS_HOME"] = os.fspath(tmp_path)
+        environment["FASTNESS_HOME"] = str(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", _CALLER, how, tier],
         env=environment,
@@ -68,3 +69,22 @@ def test_a_program_cannot_interrupt_the_first_process(box: fastness.Sandbox) -> 
     house.require("control groups")
     result = box.run(command=["sh", "-c", "kill -INT 1; kill -QUIT 1; kill -HUP 1; sleep 0.2; echo still"])
     assert (result.stdout, result.stderr, result.exit_code) == ("still\n", "", 0)
+
+
+@pytest.mark.tiers("wasm", "isolated", "confined", "worker")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_the_command_works_where_streams_are_closed(tier: str, closed: str, tmp_path: Path) -> None:
+    """Nothing else takes their numbers: what a guest writes goes nowhere, and its files are what it wrote."""
+    house.require("python guest" if tier == "wasm" else f"{tier} tier")
+    code = "print('out'); open('made', 'w').write('made')"
+    command = [sys.executable, "-m", "fastness.cli", "run", "--tier", tier, "-c", code, "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "" if ">&-" in closed.split() else "out\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "out" / "made").read_text() == "made"
