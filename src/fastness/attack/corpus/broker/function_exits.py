@@ -64,7 +64,7 @@ def control(arena: Arena) -> Effect:
 
 
 ATTACK = Attack(
-    id="calls.exits",
+    id="broker.function_exits",
     claim=Claim(Guarantee.CRASH_CONTAINED, "A function of the host that wants its program to end ends no other calls."),
     tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST)),
     attack=attack,
