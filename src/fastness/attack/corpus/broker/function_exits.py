@@ -47,9 +47,12 @@ def add(a: int, b: int) -> int:
 def attack(arena: Arena) -> Effect:
     """In the tier; another run makes a call then."""
     functions: dict[str, Callable[..., object]] = {"parse": parse, "parse_later": parse_later, "add": add}
-    with brokering.Broker(arena, functions=functions) as broker:
-        first = broker.run(CODE, brokering.host("parse", "parse_later"))
-        second = broker.run(NEXT, brokering.host("add"))
+    try:
+        with brokering.Broker(arena, functions=functions) as broker:
+            first = broker.run(CODE, brokering.host("parse", "parse_later"))
+            second = broker.run(NEXT, brokering.host("add"))
+    except RuntimeError as error:
+        return Effect(True, f"nobody is served any more: {error}")
     told = first.stdout_bytes.count(b"SystemExit") == 2
     served = second.ok and second.stdout_bytes == b"SERVED 42\n"
     seen = f"its calls were {'answered' if told else 'not answered'}, the next run's {'was' if served else 'was not'}"
