@@ -8,7 +8,6 @@ take what memory may not.  A small process of ours is put into a slot and goes p
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -70,8 +69,9 @@ def _try(slot: Slot) -> str:
             child.kill()
     if not output.startswith(b"denied"):
         return "a process was made past pids.max"
-    if child.returncode != -signal.SIGKILL or b"filled" in output:
+    if b"filled" in output:
         return "memory was filled past the limit"
+    # Not by its status: where this process ignores SIGCHLD the kernel forgets it.
     used = slot.usage()
     if used.oom_kills == 0:
         return "the process that filled its memory was ended by something else"

@@ -133,6 +133,11 @@ def _victim() -> int:
 def main(arguments: list[str]) -> None:
     """Run all layers."""
     canary, port, abstract, seconds = arguments
+    # What the caller ignores or holds back is inherited (execve(2)): the kernel would forget how an attempt ended, and
+    # the alarm would not come.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     # The last resort of the bound in time: the default action ends this process, and its children with it.
     signal.alarm(int(seconds))
     scene = Scene(canary, int(port), abstract)

@@ -32,6 +32,16 @@ _NOT_FOUND = 127
 _NOT_STARTED = 126
 
 
+def hear_children() -> None:
+    """
+    Take back what a caller ignores or holds back, which a program that it starts inherits (execve(2), sigaction(2)).
+
+    Where ``SIGCHLD`` is ignored the kernel forgets how a child has ended.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def serve(born: Birth) -> None:
     """Become the first process, run one program and tell how it ended.  Never returns."""
     try:
@@ -55,6 +65,8 @@ def serve(born: Birth) -> None:
 
 def _run(talk: socket.socket, head: dict[str, Any], blob: bytes, fds: list[int]) -> dict[str, Any]:
     arguments = json.loads(blob[: head["code_len"]])
+    # To the first process of a namespace no signal comes that it has no handler for, and Python has one for this.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     watched = {signal.SIGCHLD, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     child = os.fork()

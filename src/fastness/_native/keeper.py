@@ -43,6 +43,8 @@ def main() -> None:
         if order is None or len(fds) != STREAMS:
             os._exit(0)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
+        # Where the caller ignores it, which is inherited, the kernel forgets how a worker has ended (sigaction(2)).
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         worker = _start(order, fds)
     except OSError as error:
         try:

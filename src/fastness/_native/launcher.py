@@ -53,6 +53,7 @@ def main() -> Callable[[], Callable[[], None]]:
     # Before the first word: a caller that is killed now may have left a copy of the socket in a child of its own.
     parent = os.getppid()
     privileges.die_with_parent(parent)
+    command.hear_children()
     os.chdir("/")
     control = socket.socket(fileno=int(sys.argv[1]))
     config, _ = datagrams.receive(control)
@@ -169,7 +170,6 @@ def _family(
     requests, requesting = datagrams.pair()
     command_kind = config["kind"] == "command"
     proc = mother.open_proc(command=command_kind)
-    mother.bound_user(proc)
     pid = os.fork()
     if pid:
         control.close()

@@ -27,8 +27,6 @@ _PAGE = 4096
 _REQUEST = 4096
 #: Milliseconds without a request after which the next tree is made: the last guest needs the processors more.
 _QUIET_MS = 2
-#: Of all guests of one zygote together.
-_PER_USER = {"max_inotify_instances": 64, "max_inotify_watches": 65536}
 
 
 def open_proc(*, command: bool) -> int:
@@ -41,21 +39,6 @@ def open_proc(*, command: bool) -> int:
     if not command:
         mounts.mount("tmpfs", "/proc", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,nr_inodes=1")
     return proc
-
-
-def bound_user(proc: int) -> None:
-    """Bound what guests may take of what the kernel counts for a user, who may be the caller.  Where it can be."""
-    for name, most in _PER_USER.items():
-        try:
-            fd = os.open(f"sys/user/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
-        except OSError:
-            continue
-        try:
-            os.write(fd, str(most).encode())
-        except OSError:
-            pass  # another kernel, or no power over this namespace: documented as shared
-        finally:
-            os.close(fd)
 
 
 def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> None:

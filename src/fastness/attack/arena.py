@@ -48,6 +48,8 @@ class Arena:
         self._box = box
         #: Whether the attempt has asked which tier it is made in, or for that tier's sandbox.
         self.knows_tier = False
+        #: What came of the programs that were run in the tier.
+        self.results: list[RunResult] = []
         self.token = "canary-" + secrets.token_hex(12)
         self.name = "fastness_attack_" + secrets.token_hex(8)
         self._above = Path(tempfile.mkdtemp(prefix=_prefix(os.getpid()), dir=_place()))
@@ -116,18 +118,22 @@ class Arena:
 
     def run(self, code: str, **options: Any) -> RunResult:
         """A program in the tier under attack."""
-        return self.box.run(code, **{"timeout": 10, **options})
+        return self._came(self.box.run(code, **{"timeout": 10, **options}))
 
     def module(self, wasm: bytes, **options: Any) -> RunResult:
         """A WASI command module in the tier under attack."""
-        return self.box.run(module=wasm, **{"timeout": 10, **options})
+        return self._came(self.box.run(module=wasm, **{"timeout": 10, **options}))
 
     def command(self, *arguments: str, **options: Any) -> RunResult:
         """A command in the tier under attack.  Raises ``Skip`` where none can be run on this machine."""
         try:
-            return self.box.run(command=list(arguments), **{"timeout": 10, **options})
+            return self._came(self.box.run(command=list(arguments), **{"timeout": 10, **options}))
         except TierUnavailable as unavailable:
             raise Skip(f"no commands: {unavailable}") from None
+
+    def _came(self, result: RunResult) -> RunResult:
+        self.results.append(result)
+        return result
 
     def program(self, code: str, **options: Any) -> RunResult:
         """A Python program as a command, in an interpreter that it starts itself."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastness.attack import matrix
 from fastness.attack.model import Outcome, Verdict
-from fastness.attack.report import Proof, counts, good, summary
+from fastness.attack.report import Proof, counts, good, summary, tried
 from fastness.tier import LIMITS_OF, Tier
 from fastness.unseen import spelled_out
 
@@ -76,7 +76,7 @@ def _rows(rows: Iterable[Iterable[str]], *heads: str) -> Iterator[str]:
 def _summary(proof: Proof) -> Iterator[str]:
     found = counts(proof.outcomes)
     mark = next((verdict.value for verdict, count in found.items() if count and not verdict.good), "held")
-    if not proof.outcomes:
+    if not tried(proof.outcomes):
         mark, words = "void", "Nothing was tried, so nothing is proven."
     elif good(proof.outcomes):
         words = "Everything that was tried was stopped, by what is said to stop it."

@@ -38,7 +38,12 @@ class Proof:
 
 def good(outcomes: Sequence[Outcome]) -> bool:
     """Whether every expectation held: something was tried, nothing escaped, and no control was void."""
-    return bool(outcomes) and all(outcome.verdict.good for outcome in outcomes)
+    return tried(outcomes) and all(outcome.verdict.good for outcome in outcomes)
+
+
+def tried(outcomes: Sequence[Outcome]) -> bool:
+    """Whether anything was: what was skipped proves nothing."""
+    return any(outcome.verdict is not Verdict.SKIPPED for outcome in outcomes)
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[Verdict, int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from fastness.attack.arena import Arena
+from fastness.attack.begun import fell
 from fastness.attack.control import Controls
 from fastness.attack.model import Attack, Effect, Expect, Layer, Outcome, Skip, Verdict
 from fastness.errors import FastnessError
@@ -74,6 +75,7 @@ def judge(attack: Attack, expect: Expect, tier: str, box: Sandbox, controls: Con
         verdict, wrong = Verdict.VOID, f"the control failed: {control.seen}"
     else:
         wrong, by = explain(inside, expect)
+        wrong = wrong or fell(arena.results, expect)
         verdict = Verdict.UNEXPECTED if wrong else Verdict.HELD
     return Outcome(attack, tier, verdict, by, wrong, inside.seen, control.seen, control_seconds=took)
 

@@ -116,7 +116,7 @@ def _outcome(
             # What the kernel says where the interpreter says MemoryError.
             return OutcomeKind.MEMORY, f"{answer.error_type}: {answer.error_message}", 1, None
         return *answered(answer, answer.errno in _FULL), None
-    if ended is None:
+    if ended is None or "status" not in ended:
         return OutcomeKind.CRASHED, "the guest's process ended and nobody saw how", None, None
     status = ended["status"]
     if os.WIFSIGNALED(status):

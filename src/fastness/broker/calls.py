@@ -377,7 +377,7 @@ class RunCalls:
             # It may have happened by now.
             cancelled = context.effect = True
             refused, code = self._why, self._why.value
-        except Exception as error:  # noqa: BLE001  # an adapter may be anybody's
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # an adapter may be anybody's
             code, message, refused = failure(error)
         self._counts.over(intent.capability, code, context)
         unheard = cancelled and refused is DenialCode.CANCELLED

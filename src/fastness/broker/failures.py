@@ -11,7 +11,7 @@ from fastness.wire import values
 __all__ = ["failure"]
 
 
-def failure(error: Exception) -> tuple[str, str, DenialCode | None]:
+def failure(error: BaseException) -> tuple[str, str, DenialCode | None]:
     """The code, the words, and the refusal that it is to be noted as, where it is one."""
     if isinstance(error, Denied):
         code = str(getattr(error.code, "value", error.code))

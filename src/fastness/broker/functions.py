@@ -20,7 +20,7 @@ import msgspec
 
 from fastness.broker import signatures
 from fastness.broker.elsewhere import in_loop
-from fastness.broker.threads import Threads
+from fastness.broker.threads import Exited, Threads, outlived
 from fastness.capability import CallContext, Operation, Scope, Spec
 from fastness.errors import (
     AdapterError,
@@ -127,7 +127,7 @@ class Functions:
         given = {field: getattr(arguments, field) for field in arguments.__struct_fields__}
         try:
             if function.waits:
-                make = functools.partial(function.call, **given)
+                make = functools.partial(outlived, functools.partial(function.call, **given))
                 return await (make() if self._loop is None else in_loop(self._loop, make))
             # One that does not come back keeps its thread; the guest's run ends all the same.
             whose = (context.plugin, context.owner) if context.plugin else context.run
@@ -138,7 +138,8 @@ class Functions:
         except CapabilityError as error:
             raise AdapterError(str(error)) from error
         except Exception as error:
-            raise AdapterError(f"{operation} failed ({type(error).__name__})") from error
+            name = str(error) if isinstance(error, Exited) else type(error).__name__
+            raise AdapterError(f"{operation} failed ({name})") from error
 
     async def aclose(self) -> None:
         """Nothing is held: threads without work end by themselves."""

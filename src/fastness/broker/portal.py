@@ -35,9 +35,19 @@ class _Line:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.add_reader(self.bell, self._hear)
-            self.loop.run_forever()
+            while not self._served():
+                pass
         finally:
             self.loop.close()
+
+    def _served(self) -> bool:
+        """Run the loop; False where something in it has asked for the end of the program."""
+        try:
+            self.loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            self.loop.call_exception_handler({"message": "the broker's loop goes on", "exception": error})
+            return False
+        return True
 
     def want(self, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
         """

@@ -14,17 +14,44 @@ import contextvars
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-__all__ = ["Threads"]
+__all__ = ["Exited", "Threads", "outlived"]
 
 #: Seconds that a thread without work stays.
 _IDLE_S = 10.0
 #: Threads beyond those that are shared, one for each who has none.
 _BEYOND = 256
+
+
+class Exited(RuntimeError):
+    """
+    A function of the host asked for the end of its program, as ``sys.exit`` does; the message is what it raised.
+
+    asyncio lets ``SystemExit`` and ``KeyboardInterrupt`` of a task out of the loop, which would be the end of the loop:
+    what a function does for a guest must not end what serves all others.
+    """
+
+
+async def outlived(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """
+    What the coroutine returns or raises.
+
+    Raises Exited where it would end the loop, and where something in it was cancelled while it itself was not: that
+    would be taken for the end of the call, and nobody would be answered.
+    """
+    try:
+        return await make()
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise Exited("CancelledError") from None
+    except (SystemExit, KeyboardInterrupt) as raised:
+        raise Exited(type(raised).__name__) from raised
 
 
 class _Work:
@@ -159,8 +186,10 @@ class Threads:
             try:
                 # What one call sets for its thread is not there for the next.
                 value = contextvars.Context().run(work.function)
-            except BaseException as raised:  # noqa: BLE001  # it is its caller's; StopIteration cannot cross a future
+            except Exception as raised:  # noqa: BLE001  # it is its caller's; StopIteration cannot cross a future
                 error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
+            except BaseException as raised:  # noqa: BLE001  # this thread, and the loop that waits for it, go on
+                error = Exited(type(raised).__name__)
             with self._changed:
                 self._release(work.whose, here=True)
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits

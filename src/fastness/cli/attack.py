@@ -40,8 +40,8 @@ def attack(
     """
     Run attacks and show what came of them.
 
-    Exit code 1 unless every one was held or skipped, and 3 where none of the tiers holds.  Raises TierUnavailable
-    where one does not hold that was asked for by name: then nothing is tried.
+    Exit code 1 unless every one was held or skipped and one was not skipped, and 3 where none of the tiers holds.
+    Raises TierUnavailable where one does not hold that was asked for by name: then nothing is tried.
     """
     if jobs is not None and not 1 <= jobs <= lanes.MOST:
         raise ConfigurationError("--jobs", jobs, f"1 to {lanes.MOST}")

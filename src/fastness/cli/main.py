@@ -33,6 +33,7 @@ def command() -> NoReturn:
 
     To free every object takes longer than most else that a short command does, and the kernel takes all of it at once.
     """
+    _have_streams()
     status: list[int] = []
 
     def end() -> None:
@@ -50,6 +51,23 @@ def command() -> NoReturn:
         atexit.register(end)
     status.append(main())
     sys.exit(status[0])
+
+
+def _have_streams() -> None:
+    """
+    Open the null device where a stream was closed when this process was started (``<&-`` of a shell).
+
+    Else the next file that is opened would have its number, and what is written to a stream, or read from one, would be
+    that file's.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free, as those below are not.
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

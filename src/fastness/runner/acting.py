@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from fastness.runner.aliases import MANY, Aliases
 from fastness.runner.entries import Entry
+from fastness.runner.git_settings import named_by_git
 from fastness.runner.tree import shown
 from fastness.runner.triggers import acted_on_by, git_folders
 
@@ -20,14 +21,18 @@ _TOO_MANY = "the links of this change give more names than are looked at"
 
 class Acting:
     """
-    A tree before and after a change: ``before`` and ``after`` are its entries, ``left_out`` what was never looked at.
+    The tree of the folder ``project`` before and after a change: ``before`` and ``after`` are its entries, ``left_out``
+    what was never looked at.
 
     What is deleted, or was left out, counts as well: it makes a folder a repository before or after, and a link that is
     replaced may be replaced last.
     """
 
-    def __init__(self, before: Mapping[str, Entry], after: Mapping[str, Entry], left_out: Iterable[str]) -> None:
+    def __init__(
+        self, project: str, before: Mapping[str, Entry], after: Mapping[str, Entry], left_out: Iterable[str]
+    ) -> None:
         self._repositories = git_folders([*before, *left_out, *after])
+        self._named = named_by_git(project, [*before, *left_out])
         self._paths = sorted(after)
         links = {path: entry.target for path, entry in before.items() if entry.kind == "link"}
         links |= {path: entry.target for path, entry in after.items() if entry.kind == "link"}
@@ -36,7 +41,7 @@ class Acting:
 
     def why(self, path: str, *, is_link: bool) -> str:
         """What acts on ``path``, which is changed, under any of its names: in words, or nothing."""
-        if by := acted_on_by(path, self._repositories):
+        if by := self._by(path):
             return f"{by} acts on it by itself"
         if self._looks > _LOOKS:
             return _TOO_MANY
@@ -44,7 +49,7 @@ class Acting:
         # Counted over the whole change: many links to a folder of many files would keep the host for long.
         self._looks += len(others)
         for other in others:
-            if by := acted_on_by(other, self._repositories):
+            if by := self._by(other):
                 return f"{by} acts on it by itself, as {shown(other)}: that is a link to it, or below one"
         if len(others) >= MANY:
             return "more links lead to it than are looked at"
@@ -52,6 +57,15 @@ class Acting:
             self._looks += 1
             if self._looks > _LOOKS:
                 return _TOO_MANY
-            if (by := acted_on_by(other, self._repositories)) and not acted_on_by(real, self._repositories):
+            if (by := self._by(other)) and not self._by(real):
                 return f"{by} would act by itself on {shown(other)}, where this link leads"
         return ""
+
+    def _by(self, path: str) -> str:
+        by = acted_on_by(path, self._repositories)
+        if by or not self._named:
+            return by
+        parts = path.lower().split("/")
+        # A folder that is named stands for all below it.
+        named = any("/".join(parts[:count]) in self._named for count in range(1, len(parts) + 1))
+        return "git, whose settings name it," if named else ""

@@ -81,7 +81,7 @@ class _Application:
         gone = {*self._delete, *self._write}
         after = {path: entry for path, entry in self._before.items() if path not in gone}
         after |= {path: entry for path in self._write if (entry := collected.entries.get(path)) is not None}
-        self._acting = Acting(self._before, after, project.left_out)
+        self._acting = Acting(project.path, self._before, after, project.left_out)
         #: Status of what is replaced or deleted, as it was judged.
         self._real: dict[str, os.stat_result] = {}
         #: Folders that have to be made, and those that were.

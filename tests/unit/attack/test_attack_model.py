@@ -152,8 +152,11 @@ def test_the_summary_counts_escapes_even_at_none() -> None:
 
 
 def test_nothing_run_is_not_good() -> None:
-    """No attack at all proves nothing."""
+    """No attack at all proves nothing, and neither do attacks that were all skipped."""
     assert not report.good([])
+    skipped = judge(make(impossible))
+    assert not report.good([skipped])
+    assert report.good([skipped, judge(make())])
 
 
 def test_an_arena_cleans_up() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import inspect
 import math
+import os
 import threading
 import time
 from typing import Any, Literal
@@ -14,9 +15,10 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from fastness.broker import portal
 from fastness.broker.functions import Functions, HostFunction, HostScope
 from fastness.broker.gate import arguments_of
-from fastness.broker.threads import Threads
+from fastness.broker.threads import Threads, outlived
 from fastness.capability import CallContext
 from fastness.errors import AdapterError, CapabilityError, ConfigurationError, Denied
 from fastness.runs import DenialCode
@@ -338,3 +340,55 @@ def test_a_run_that_has_ended_leaves_threads_for_other_plugins() -> None:
             await asyncio.wait(tasks)
 
     assert asyncio.run(run()) == 7
+
+
+@pytest.mark.parametrize("raised", [SystemExit(2), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_a_function_that_wants_the_program_to_end_has_failed(raised: BaseException) -> None:
+    def here() -> None:
+        raise raised
+
+    async def there() -> None:
+        raise raised
+
+    functions = Functions({"here": here, "there": there, "add": add})
+    for name in ("here", "there"):
+        with pytest.raises(AdapterError, match=rf"^{name} failed \({type(raised).__name__}\)$"):
+            call(functions, name, {})
+    assert call(functions, "add", {"a": 1}) == 3
+
+
+def test_a_call_that_is_cancelled_is() -> None:
+    """Other than a function in which something else was."""
+
+    async def waits() -> None:
+        await asyncio.sleep(30)
+
+    async def run() -> None:
+        task = asyncio.ensure_future(outlived(waits))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run())
+
+
+def test_the_loop_of_the_broker_outlives_an_exit_in_it() -> None:
+    told: list[Any] = []
+    line = portal._Line()
+    line.loop.set_exception_handler(lambda loop, context: told.append(context["exception"]))
+    thread = threading.Thread(target=line.run)
+    thread.start()
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    done = threading.Event()
+    line.loop.call_soon_threadsafe(leave)
+    line.loop.call_soon_threadsafe(done.set)
+    assert done.wait(5)
+    line.loop.call_soon_threadsafe(line.loop.stop)
+    thread.join(5)
+    assert [type(error) for error in told] == [SystemExit]
+    assert line.loop.is_closed()
+    os.close(line.bell)

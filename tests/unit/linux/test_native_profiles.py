@@ -41,15 +41,15 @@ process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd mount umount
 fsopen fsconfig fsmount fspick mount_setattr open_tree_attr setns open_by_handle_at name_to_handle_at fanotify_init
 fanotify_mark init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff iopl ioperm acct
 quotactl quotactl_fd settimeofday clock_settime adjtimex clock_adjtime syslog modify_ldt vmsplice memfd_secret
-lookup_dcookie nfsservctl vhangup
+lookup_dcookie nfsservctl vhangup inotify_init inotify_init1 inotify_add_watch
 """
 
 #: What a guest may not do either, and a command may.
 _NEVER_A_GUEST = """
 fork vfork execve execveat uselib socket connect bind listen accept accept4 setsockopt sendmmsg recvmmsg memfd_create
 shmget shmat shmctl shmdt semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink mq_timedsend
-mq_timedreceive mq_notify mq_getsetattr pidfd_open pidfd_send_signal unshare splice tee inotify_init inotify_init1
-inotify_add_watch personality mknod mknodat setsid setpgid tkill setpriority sched_setscheduler sched_setparam
+mq_timedreceive mq_notify mq_getsetattr pidfd_open pidfd_send_signal unshare splice tee
+personality mknod mknodat setsid setpgid tkill setpriority sched_setscheduler sched_setparam
 sched_setattr setrlimit seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self setuid setgid setreuid
 setregid setresuid setresgid setgroups setfsuid setfsgid capset capget chown lchown fchown fchownat setxattr lsetxattr
 fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat getxattrat listxattrat file_setattr

@@ -30,7 +30,10 @@ NAMED = [
     "lint-staged.config.mjs", ".prettierrc", ".prettierrc.cjs", "prettier.config.js", ".aider.conf.yml", ".rspec",
     "gradle/wrapper/gradle-wrapper.jar", "appveyor.yml", ".appveyor.yml", ".drone.yaml", "azure-pipelines.ci.yaml",
     "env/bin/activate", "env/bin/Activate.ps1", "CLAUDE.md", "sub/AGENTS.md", ".cursorrules", ".continue/config.yaml",
-    ".windsurf/rules/x.md", ".github/copilot-instructions.md",
+    ".windsurf/rules/x.md", ".github/copilot-instructions.md", ".dir-locals-2.el", ".helix/languages.toml",
+    ".bsp/a.json", "hie.yaml", ".luarc.json", ".tool-versions", ".octaverc", ".ocamlinit", ".perldb", ".bazelrc",
+    "tools/bazel", ".terraform/x", "_darcs/prefs/defaults", ".sl/config", ".rvmrc", ".pdm-python", ".pnpmfile.mjs",
+    ".kiro/hooks/x", ".opencode/x", "opencode.json", ".roo/mcp.json",
 ]  # fmt: skip
 
 
@@ -164,3 +167,73 @@ def test_a_path_may_be_spelled_in_any_way(spelled: str) -> None:
     assert not is_allowed("other/conftest.py", [spelled])
     assert is_allowed("a/b/c", ["./a//b/"])
     assert not any(is_allowed("a", [item]) for item in ("", "/", ".", "..", "./"))
+
+
+def with_settings(folder: Path, text: str) -> None:
+    """Make a folder a repository with these settings."""
+    write(folder / ".git/HEAD", b"ref: refs/heads/main\n")
+    write(folder / ".git/config", text.encode())
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ("[core]\n\thooksPath = myhooks\n", "myhooks/pre-commit"),
+        ('[core]\n\thookspath = "my hooks/"\n', "my hooks/pre-commit"),
+        ("[core]\n\tfsmonitor = ./tools/watch\n", "tools/watch"),
+        ("[include]\n\tpath = ../shared.settings\n", "shared.settings"),
+        ('[filter "a"]\n\tclean = python3 clean.py %f\n', "clean.py"),
+        ('[diff "a"] textconv = tools/show \\\n\t--plain\n', "tools/show"),
+        ("[alias]\n\tx = !sh scripts/x.sh\n", "scripts/x.sh"),
+        ('[credential "https://a"]\n\thelper = "!scripts/ask"\n', "scripts/ask"),
+    ],
+)
+def test_what_the_settings_of_git_name_must_be_named(copy: Copy, settings: str, path: str) -> None:
+    """It runs from there at the next commit, checkout or status."""
+    with_settings(copy.real, settings)
+    write(copy.real / path)
+    copy.fill()
+    write(copy.work / path, b"guest")
+    write(copy.work / "src/a.py", b"guest")
+    assert refused(copy) == [path]
+    assert refused(copy, path) == []
+
+
+def test_settings_above_below_and_beside_count(copy: Copy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of the repository that the project is a part of, of one in it, of a work tree, and of the user."""
+    with_settings(tmp_path, f"[core]\n\thooksPath = {copy.real.name}/above\n")
+    with_settings(copy.real / "part", "[core]\n\thooksPath = below\n")
+    write(tmp_path / "elsewhere/config", b"[core]\n\thooksPath = beside\n")
+    write(tmp_path / "elsewhere/worktrees/w/commondir", b"../..\n")
+    write(copy.real / "tree/.git", b"gitdir: ../../elsewhere/worktrees/w\n")
+    write(tmp_path / "user/.gitconfig", b"[include]\n\tpath = more\n")
+    write(tmp_path / "user/more", f"[core]\n\teditor = {copy.real}/mine\n".encode())
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    copy.fill()
+    paths = ["above/x", "mine", "part/below/x", "tree/beside/x"]
+    for path in (*paths, "below/x", "beside/x"):
+        write(copy.work / path, b"guest")
+    assert refused(copy) == paths
+
+
+def test_settings_that_only_sound_like_a_path_name_nothing(copy: Copy) -> None:
+    """Names of helpers, branches and subcommands are no files of the project."""
+    with_settings(
+        copy.real,
+        '[credential]\n\thelper = store\n[filter "lfs"]\n\tclean = git-lfs clean -- %f\n[alias]\n\tco = checkout\n'
+        '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n[core]\n\tpager = less\n\tfsmonitor = true\n',
+    )
+    copy.fill()
+    for path in ("store/x", "clean", "checkout", "origin/x", "less", "true", "main", "git-lfs"):
+        write(copy.work / path, b"guest")
+    assert refused(copy) == []
+
+
+def test_a_link_to_what_the_settings_name_must_be_named(copy: Copy) -> None:
+    """What changes is in another folder, and git goes by the link."""
+    with_settings(copy.real, "[core]\n\thooksPath = hooked\n")
+    write(copy.real / "scripts/pre-commit")
+    (copy.real / "hooked").symlink_to("scripts")
+    copy.fill()
+    write(copy.work / "scripts/pre-commit", b"guest")
+    assert refused(copy) == ["scripts/pre-commit"]

@@ -90,8 +90,8 @@ QUESTIONS = (
         attacks=("tests/security/test_native_floods.py",),
     ),
     Question(
-        "a guest that runs as the caller's user uses up what the kernel counts for that user, such as waiting signals, "
-        "inotify or descriptors on their way",
+        "a guest that runs as the caller's user uses up what the kernel counts for that user, such as waiting signals "
+        "or descriptors on their way",
         f"no: [those counts are shared]({_CHOOSING}#isolated-and-confined-what-is-particular-to-them)",
         tiers=_GUESTS,
     ),

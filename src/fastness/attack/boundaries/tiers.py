@@ -65,7 +65,7 @@ LIMITS: dict[Tier, tuple[Limit, ...]] = {
         ),
         Limit(
             "A guest that runs as the caller's user uses up what the kernel counts for that user.",
-            why="signals that wait, inotify and descriptors on their way are counted for a user, not for a namespace",
+            why="signals that wait and descriptors on their way are counted for a user, not for a namespace",
             brief="an ordinary user's kernel limits are shared with the caller",
         ),
         Limit(

@@ -12,9 +12,12 @@ CODE = """
 import sys
 
 sys.path.insert(0, FOLDER)
-import stolen_settings
-
-print(stolen_settings.PASSWORD)
+try:
+    import stolen_settings
+except ImportError as error:
+    print(error)
+else:
+    print(stolen_settings.PASSWORD)
 """
 
 

@@ -29,7 +29,8 @@ for attempt in (
 ):
     try:
         attempt()
-    except OSError as error:
+    except (OSError, AttributeError) as error:
+        # Some interpreters have not all of these; the others are tried all the same.
         print(error)
 """
 

@@ -45,6 +45,8 @@ def attack(arena: Arena) -> Effect:
     """In a session, which lives on while its files are collected."""
     with arena.box.session(timeout=10) as session:
         result = session.execute(arena.python(CODE))
+        if not result.ok:
+            raise RuntimeError(f"nothing was swapped: {result.outcome.detail}")
         for _ in range(40):
             effect = arena.leaked(result)
             if effect.happened:

@@ -65,7 +65,7 @@ def _on_terminal(arena: Arena, command: list[str]) -> Effect:
         process.wait()
     os.close(ours)
     if b"o such" not in seen and b"REACHED" not in seen and b"ermission" not in seen:
-        return Effect(False, f"the program did not run: {seen[-200:]!r}")
+        raise RuntimeError(f"the program did not run: {seen[-200:]!r}")
     reached = b"REACHED" in seen
     return Effect(reached, "it has the terminal" if reached else "it has no terminal")
 

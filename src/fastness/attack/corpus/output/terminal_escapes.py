@@ -43,7 +43,7 @@ def control(arena: Arena) -> Effect:
 def _effect(output: bytes, word: str) -> Effect:
     text = output.decode("utf-8", "replace")
     if word not in text:
-        return Effect(False, "the program did not run")
+        raise RuntimeError("the program did not run")
     found = [repr(character) for character in _ACTING if character in text]
     return Effect(bool(found), f"the terminal gets {', '.join(found)}" if found else "the terminal gets text only")
 

@@ -27,9 +27,13 @@ for path in PLACES or [*sys.path, os.path.dirname(json.__file__), '/usr/local/li
 SECOND = """
 import importlib, os
 
-module = importlib.import_module(NAME)
-print(module.TOKEN)
-os.unlink(module.__file__)
+try:
+    module = importlib.import_module(NAME)
+except ImportError as error:
+    print(error)
+else:
+    print(module.TOKEN)
+    os.unlink(module.__file__)
 """
 
 

@@ -34,8 +34,9 @@ def attack(arena: Arena) -> Effect:
     """In the tier, twice."""
     one, two = (arena.run(CODE).stdout.split() for _ in range(2))
     shared = sorted(set(one) & set(two))
-    good = len(one) == len(two) == 4
-    return Effect(bool(shared), f"shared: {', '.join(shared) or 'nothing'}" if good else "it did not print numbers")
+    if not len(one) == len(two) == 4:
+        raise RuntimeError("it did not print numbers")
+    return Effect(bool(shared), f"shared: {', '.join(shared) or 'nothing'}")
 
 
 def control(arena: Arena) -> Effect:
