@@ -96,9 +96,7 @@ def rows(source: fuzzing.Source) -> None:
     words = " ".join(damage.what for damage in verdict.damages if damage.kind is Kind.MOVED) + " "
     for seq in gone - said:
         assert f"what was record {seq} " in words, f"record {seq} is gone and not named"
-    blamed = {
-        damage.first for damage in verdict.damages if damage.kind in (Kind.EDITED, Kind.MOVED, Kind.RESEALED)
-    }
+    blamed = {damage.first for damage in verdict.damages if damage.kind in (Kind.EDITED, Kind.MOVED, Kind.RESEALED)}
     assert blamed <= changed, f"nobody touched {sorted(blamed - changed)}"
     for damage in verdict.damages:
         damage.what.encode()
@@ -144,14 +142,9 @@ class _File:
             return None
 
 
-_file: list[_File] = []
-
-
 def file(source: fuzzing.Source) -> None:
     """A file with other bytes is refused or found damaged, or its rows are those that were written."""
-    if not _file:
-        _file.append(_File())
-    trail = _file[0]
+    trail = fuzzing.kept(_File)
     data = bytearray(trail.data)
     opened = fuzzing.descriptors()
     while source:
@@ -180,7 +173,9 @@ def one(data: bytes) -> None:
 
 def seeds() -> list[bytes]:
     found = [b"\0", b"\3", b"\3\0\0\0\0S", b"\3\20\0\0\0\377", b"\3\0\20\0\3"]
-    found += [bytes((0, seq, other, kind, 3, 1, 2)) for seq in (0, 5, 23, 25) for other in (1, 9, 24) for kind in range(6)]
+    found += [
+        bytes((0, seq, other, kind, 3, 1, 2)) for seq in (0, 5, 23, 25) for other in (1, 9, 24) for kind in range(6)
+    ]
     found.append(bytes((0, 3, 9, 2, 9, 4, 2, 4, 0, 1, 20, 0, 4)))
     # A value in the middle of a page of records, whatever the page size is.
     return found + [b"\3" + (place * 256 + 77).to_bytes(3, "little") + b"\0x" for place in range(0, 64, 3)]

@@ -81,11 +81,12 @@ def as_python(data: bytes) -> None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         judged(found)
         return
-    values = []
+    values: list[ast.expr] = []
     for node in module.body:
-        bound = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        if any(isinstance(name, ast.Name) and name.id == "MANIFEST" for name in bound) and node.value is not None:  # type: ignore[union-attr]  # both have one
-            values.append(node.value)  # type: ignore[union-attr]  # as above
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            bound = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(name, ast.Name) and name.id == "MANIFEST" for name in bound):
+                values.append(node.value)
     assert len(values) == 1, "the interpreter binds another one, or none"
     assert repr(ast.literal_eval(values[0])) == repr(found)
     judged(found)

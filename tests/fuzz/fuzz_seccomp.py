@@ -89,7 +89,9 @@ def one(data: bytes) -> None:
         code[8 * index + 4 : 8 * index + 8] = me.to_bytes(4, "little")
     program = bytes(code)
     mine = {
-        number: [Rule(rule.action & _LOW, (Condition(0, (0, me), width=32),)) if rule is own else rule for rule in rules]
+        number: [
+            Rule(rule.action & _LOW, (Condition(0, (0, me), width=32),)) if rule is own else rule for rule in rules
+        ]
         for number, rules in table.items()
     }
     tried = [*calls, *((number, args) for number in (*list(table)[:16], first, 0) for args in [(me,) * 6, (0,) * 6])]

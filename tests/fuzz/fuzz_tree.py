@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import fuzzing
 
-from fastness._linux import beneath
 from fastness.errors import ApplyRefused, StagingError
 from fastness.runner.apply import apply
 from fastness.runner.collect import Collected, collect
@@ -21,8 +22,8 @@ from fastness.runner.tree import plain_name
 BYTES, FILES = 1 << 14, 48
 SECRET = b"what lies outside"
 _NAMES = (b"a", b"b", b"c.txt", b"D", b"\xc3\xbc", b".git", b"package.json", b".env", b"hooks", b"\xff", b"new\nline", b"n" * 255, b"\xed\xa0\x80", b" ", b"...", b"Makefile")  # fmt: skip
-_TARGETS = (b"a", b"b/c.txt", b"none", b"./D", b"..", b"../outside/secret", b"/etc/passwd", b"../../x", b"a/../..", b"\xff", b"loop", b".", b"D/../../outside", b"/proc/self/root")
-_MODES = (0o644, 0o755, 0o600, 0o000, 0o4755, 0o2755, 0o1777, 0o444)  # fmt: skip
+_TARGETS = (b"a", b"b/c.txt", b"none", b"./D", b"..", b"../outside/secret", b"/etc/passwd", b"../../x", b"a/../..", b"\xff", b"loop", b".", b"D/../../outside", b"/proc/self/root")  # fmt: skip
+_MODES = (0o644, 0o755, 0o600, 0o000, 0o4755, 0o2755, 0o1777, 0o444)
 
 
 def path_in(source: fuzzing.Source, top: bytes) -> bytes:
@@ -97,9 +98,10 @@ class _Place:
 
     def __init__(self) -> None:
         base = fuzzing.place("tree")
-        self.home, self.outside, self.project, self.work = (base / name for name in ("home", "outside", "project", "work"))
+        self.home, self.outside, self.project, self.work = (
+            base / name for name in ("home", "outside", "project", "work")
+        )
         self.home.mkdir(mode=0o700)
-        os.environ["FASTNESS_HOME"] = str(self.home)
         self.outside.mkdir()
         (self.outside / "secret").write_bytes(SECRET)
 
@@ -109,7 +111,18 @@ class _Place:
             folder.mkdir()
 
 
-_place: list[_Place] = []
+@contextmanager
+def home(folder: Path) -> Iterator[None]:
+    """Where journals lie, for the length of a block."""
+    before = os.environ.get("FASTNESS_HOME")
+    os.environ["FASTNESS_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["FASTNESS_HOME"]
+        else:
+            os.environ["FASTNESS_HOME"] = before
 
 
 def plain(found: Collected, work: bytes) -> None:
@@ -149,13 +162,16 @@ def inside(project: Path, before: dict[bytes, Any]) -> None:
 
 
 def one(data: bytes) -> None:
-    if not _place:
-        _place.append(_Place())
-    place = _place[0]
+    place = fuzzing.kept(_Place)
     place.clean()
+    with home(place.home):
+        there_and_back(place, fuzzing.Source(data))
+
+
+def there_and_back(place: _Place, source: fuzzing.Source) -> None:
+    """A project is made and copied, its copy is changed, and the changes are collected and applied."""
     work, project = os.fsencode(place.work), os.fsencode(place.project)
     secret = os.fsencode(place.outside / "secret")
-    source = fuzzing.Source(data)
     opened = fuzzing.descriptors()
     for _ in range(source.below(12)):
         change(source, project, secret)
@@ -188,7 +204,9 @@ def one(data: bytes) -> None:
             assert after[path.encode()][1] == picture(work)[path.encode()][1]
         assert not {path.encode() for path in found.changes.deleted} & set(after)
         inside(place.project, before)
-    assert picture(os.fsencode(place.outside)) == {b"secret": (stat.S_IFREG | stat.S_IMODE(os.stat(secret).st_mode), SECRET)}
+    assert picture(os.fsencode(place.outside)) == {
+        b"secret": (stat.S_IFREG | stat.S_IMODE(os.stat(secret).st_mode), SECRET)
+    }
     assert fuzzing.descriptors() == opened
 
 
@@ -199,7 +217,7 @@ def seeds() -> list[bytes]:
     for kind in range(12):
         for depth in range(3):
             found += [begin + bytes((kind, depth, 1, 2, 4, 5, 6)), begin + bytes((kind, 0, depth, 5, kind, 0, 0, 4))]
-    return found
+    return found + [begin + bytes((kind, 0, name, 3, 65, 66, 67)) for kind in (0, 3) for name in range(len(_NAMES))]
 
 
 TARGET = fuzzing.Target(

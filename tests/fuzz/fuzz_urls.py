@@ -176,7 +176,17 @@ def seeds() -> list[bytes]:
         "http://a.test", "https://user@a.test:443/x/../%2e%2E/y?z=[1]#f", "http://0x7f.1/", "http://[::ffff:127.0.0.1]:80/", "http://evil.test\\@good.test/",
         "http://evil.test。/", "http://１２７.0.0.1/", "http://ⓔvil.test/", "http://017700000001:8080/%7Ea", "HTTPS://xn--bcher-kva.test:65535//x//y", "http://[fe80::1%25lo]/",
     )  # fmt: skip
-    hosts = ("a.test.", "*.a.test", "[::1]", "2130706433", "bücher.test", "faß.test", "a\u200db.test", "1.2.3.4.", "0x7f.0x1")
+    hosts = (
+        "a.test.",
+        "*.a.test",
+        "[::1]",
+        "2130706433",
+        "bücher.test",
+        "faß.test",
+        "a\u200db.test",
+        "1.2.3.4.",
+        "0x7f.0x1",
+    )
     found = [b"\0" + text.encode() for text in texts]
     found += [b"\1" + text.encode() for text in ("//b.test/z", "../z", "?r", "#f", "/a/./b", "http:z", "z:1/x")]
     found += [b"\2" + text.encode() for text in hosts]

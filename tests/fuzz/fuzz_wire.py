@@ -93,7 +93,7 @@ def parser(stream: bytes) -> None:
                 m.decode(frame)
             except ProtocolError as error:
                 expected = HostProtocolError if frame.type in frames.HOST_TYPES else GuestProtocolError
-                assert type(error) is expected  # noqa: PT017  # which of the two it is, is looked at here
+                assert type(error) is expected  # which of the two it is, is looked at here
     except frames.FrameError:
         assert stream.startswith(taken)
         return
@@ -152,7 +152,18 @@ TARGET = fuzzing.Target(
     says="any bytes are messages or one kind of error, however they are cut; what is read is written as it was read",
     one=one,
     seeds=seeds,
-    words=tuple(bytes((1, kind, 0, 0, 0, 0, 0)) for kind in sorted(frames.ALL_TYPES))
-    + (b'{"$":["', b"[[[[[[[[", b'"id":1', b'"ending":"returned"', b"\\ud800", b"9007199254740993", b"1e999", b"-0.0"),
+    words=(
+        *(bytes((1, kind, 0, 0, 0, 0, 0)) for kind in sorted(frames.ALL_TYPES)),
+        *(
+            b'{"$":["',
+            b"[[[[[[[[",
+            b'"id":1',
+            b'"ending":"returned"',
+            b"\\ud800",
+            b"9007199254740993",
+            b"1e999",
+            b"-0.0",
+        ),
+    ),
     most=4096,
 )
