@@ -116,6 +116,8 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+#: The folder for all places, where a long run gives one.
+above: Path | None = None
 _places: list[Path] = []
 _kept: dict[type[Any], Any] = {}
 
@@ -130,8 +132,8 @@ def kept(what: type[T]) -> T:
 
 def place(name: str) -> Path:
     """A folder for a target's files: in memory where there is such a place, so that nothing waits for a disk."""
-    above = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None
-    _places.append(Path(tempfile.mkdtemp(prefix=f"fastness-fuzz{name}-{os.getpid()}-", dir=above)))
+    in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None
+    _places.append(Path(tempfile.mkdtemp(prefix=f"fastness-fuzz{name}-{os.getpid()}-", dir=above or in_memory)))
     return _places[-1]
 
 

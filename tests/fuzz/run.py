@@ -19,7 +19,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +44,8 @@ EVERY_S, GRACE_S = 10.0, 90.0
 
 _PROGRESS = re.compile(r"#(\d+)\s.*?cov: (\d+) ft: (\d+) corp: (\d+)")
 _MADE = "fastness-fuzz:"
+#: What lines begin with that give no reason of a failure.
+_NO_REASONS = ("#", _MADE, "INFO: ", "WARNING: Failed to find function", "stat::", "\tNEW_FUNC")
 
 
 @dataclass
@@ -138,30 +139,22 @@ def by_examples(name: str, seconds: int, folder: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- around all of them
 
 
-def engine_there() -> str:
-    """Which makes the inputs; and, where it is not the better one, why."""
-    if importlib.util.find_spec("atheris") is not None:
-        return "atheris"
-    return "hypothesis"
-
-
 def run(name: str, engine: str, seconds: int) -> Went:
     """One target in a process of its own, with its progress shown."""
     went = Went(name, engine)
-    folder = Path(tempfile.mkdtemp(prefix=f"fastness-fuzzing-{os.getpid()}-"))
+    folder = fuzzing.place("ing")
     command = [sys.executable, __file__, "--child", engine, "--seconds", str(seconds), "--folder", str(folder), name]
     began = shown = time.monotonic()
     kept: list[str] = []
     try:
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors="replace",
         ) as child:  # fmt: skip
-            assert child.stderr is not None
-            for line in child.stderr:
+            assert child.stdout is not None
+            for line in child.stdout:
                 read(line, went)
-                # A line of progress, or of a word that was learnt, is no reason of a failure.
-                kept = kept if line.startswith(("#", _MADE, "\tNEW_FUNC")) else [*kept[-59:], line.rstrip()]
+                kept = kept if line.startswith(_NO_REASONS) else [*kept[-59:], line.rstrip()]
                 now = time.monotonic()
                 if now - shown > (0.5 if sys.stderr.isatty() else EVERY_S):
                     shown = now
@@ -226,18 +219,20 @@ def main(arguments: list[str]) -> int:
         parser.error("a second at least, and one target for an input")
     names = given.targets or list(NAMES)
     if given.child:
-        fuzzing.measured_each = MEASURED_EACH
+        # The fuzzer ends its process without a word to anybody, so what lies in here is removed by who made it.
+        fuzzing.measured_each, fuzzing.above = MEASURED_EACH, given.folder
         (guided if given.child == "atheris" else by_examples)(names[0], given.seconds, given.folder)
         return 0
     if given.input is not None:
         load(names[0]).judge(bytes.fromhex(given.input))
         print("it holds")
         return 0
-    engine = given.engine or engine_there()
+    engine = given.engine or ("atheris" if importlib.util.find_spec("atheris") else "hypothesis")
     if engine == "atheris":
         print(f"inputs by atheris {importlib.metadata.version('atheris')}, guided by what they reach")
     else:
-        print("atheris is not installed: inputs by hypothesis, which are not guided by what they reach")
+        why = "" if given.engine else "atheris is not installed: "
+        print(f"{why}inputs by hypothesis {importlib.metadata.version('hypothesis')}, not guided by what they reach")
     print(f"{len(names)} targets, {given.seconds} s each", flush=True)
     went = []
     for name in names:
