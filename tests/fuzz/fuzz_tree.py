@@ -45,6 +45,9 @@ def change(source: fuzzing.Source, top: bytes, outside: bytes) -> None:
     kind, path = source.below(12), path_in(source, top)
     there = os.path.lexists(path)
     folder = there and os.path.isdir(path) and not os.path.islink(path)
+    if there and not folder and os.lstat(path).st_nlink > 1 and kind not in (8, 10):
+        # A guest cannot have a name of a file outside; what is done to the project must not reach it.
+        return
     if kind == 11 and folder:
         shutil.rmtree(path)
     elif kind == 10 and there and not folder:
@@ -68,8 +71,6 @@ def change(source: fuzzing.Source, top: bytes, outside: bytes) -> None:
     elif kind == 2 and not there:
         os.mkdir(path)
     elif not folder and not os.path.islink(path) and (not there or os.path.isfile(path)):
-        if there and os.lstat(path).st_nlink > 1:
-            return
         with open(path, "wb") as stream:
             stream.write(source.take(source.below(40)))
 
