@@ -85,7 +85,7 @@ def picture(top: bytes) -> dict[bytes, Any]:
             content: Any = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
             if stat.S_ISREG(status.st_mode):
                 content = _read(path) if status.st_size <= 2 * BYTES else status.st_size
-            found[os.path.relpath(path, top)] = (status.st_mode, content)
+            found[path[len(top) + 1 :]] = (status.st_mode, content)
     return found
 
 
@@ -200,9 +200,9 @@ def there_and_back(place: _Place, source: fuzzing.Source) -> None:
         for problem in error.problems:
             problem.encode()
     else:
-        after = picture(project)
+        after, wanted = picture(project), picture(work)
         for path in (*found.changes.added, *found.changes.changed):
-            assert after[path.encode()][1] == picture(work)[path.encode()][1]
+            assert after[path.encode()][1] == wanted[path.encode()][1]
         assert not {path.encode() for path in found.changes.deleted} & set(after)
         inside(place.project, before)
     assert picture(os.fsencode(place.outside)) == {
