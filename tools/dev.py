@@ -6,6 +6,7 @@ Sets this checkout up and runs things in it; needs nothing but Python 3.11 or la
     python3 tools/dev.py test     set up, build the guests, then run all tests (further arguments go to pytest)
     python3 tools/dev.py lint     set up, then run ruff, mypy and import-linter
     python3 tools/dev.py bench    set up, then run the benchmarks
+    python3 tools/dev.py fuzz     set up, with a fuzzer where there is one for this Python, then fuzz what parses
     python3 tools/dev.py setup    only set up
     python3 tools/dev.py lock     make requirements/*.txt again (--upgrade moves to newer versions)
 
@@ -148,11 +149,12 @@ def install_venv_package() -> None:
         raise SetupFailed(missing)
 
 
-def install(pip: list[str], lock: str) -> None:
-    """Install one lock, showing each package as it comes."""
+def install(pip: list[str], lock: str, *options: str) -> None:
+    """Install one lock, showing each package as it comes; ``options`` are pip's."""
     path = LOCKS / lock
     total = sum(1 for line in path.read_text().splitlines() if line[:1].isalnum())
-    command = [*pip, "install", "--no-deps", "--require-hashes", "--progress-bar", "off", "--no-input", "-r", str(path)]
+    command = [*pip, "install", "--no-deps", "--require-hashes", "--progress-bar", "off", "--no-input", *options]
+    command += ["-r", str(path)]
     kept: list[str] = []
     seen = 0
     shown = 0.0
@@ -226,6 +228,17 @@ def bench(arguments: list[str]) -> int:
     return call("fastness", "bench", *arguments)
 
 
+def fuzz(arguments: list[str]) -> int:
+    setup("dev")
+    if subprocess.run([PYTHON, "-c", "import atheris"], capture_output=True).returncode:
+        try:
+            # Built from its sources it would need a compiler of its own; without it there are other inputs.
+            install(make_environment(), "fuzz.txt", "--only-binary", ":all:")
+        except SetupFailed as error:
+            say(f"set-up: fuzzing goes on without the fuzzer: {error}")
+    return call("python", str(ROOT / "tests" / "fuzz" / "run.py"), *arguments)
+
+
 def only_setup(arguments: list[str]) -> int:
     setup(arguments[0] if arguments else "run")
     return 0
@@ -242,10 +255,11 @@ def lock(arguments: list[str]) -> int:
         call("uv", *uv, *sources, "--extra", "all", "-o", "requirements/run.txt")
         or call("uv", *uv, *sources, "--extra", "dev", "-c", "requirements/run.txt", "-o", "requirements/dev.txt")
         or call("uv", *uv, "--no-deps", "requirements/demo.in", "-o", "requirements/demo.txt")
+        or call("uv", *uv, "--no-deps", "requirements/fuzz.in", "-o", "requirements/fuzz.txt")
     )
 
 
-COMMANDS = {"demo": demo, "test": test, "lint": lint, "bench": bench, "setup": only_setup, "lock": lock}
+COMMANDS = {"demo": demo, "test": test, "lint": lint, "bench": bench, "fuzz": fuzz, "setup": only_setup, "lock": lock}
 
 
 def main(arguments: list[str]) -> int:

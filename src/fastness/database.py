@@ -237,6 +237,12 @@ class Database:
             self._prepare(connection)
             # Such a descriptor gives up no locks when it is closed; it only tells whether the file has a name.
             self._mark = os.open(self.path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except UnicodeDecodeError as error:
+            # SQLite quotes from a damaged schema what it could not read, which need not be UTF-8.
+            connection.close()
+            damaged = sqlite3.DatabaseError("malformed database schema")
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged from error
         except BaseException:
             connection.close()
             raise

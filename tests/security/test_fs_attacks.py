@@ -126,13 +126,9 @@ def test_links_to_folders(target: str, top: Path, call: Caller) -> None:
     """None on the way is followed either."""
     (top / "link").symlink_to(target.format(top=top))
     for path in ("link/name", "link/new"):
-        answers = every(call, path)
-        # Without openat2 the walk cannot tell a link from a file that is no folder.
-        assert set(answers.values()) <= {"escape", "absent", "done"}
-        assert {answers[name] for name in ("read", "write")} <= {"escape", "absent"}
-    assert code(lambda: call("list", "link")) in ("escape", "absent")
-    assert code(lambda: call("mkdir", "link/folder")) in ("escape", "absent")
-    assert call("stat", "link/name") is None if code(lambda: call("stat", "link/name")) == "done" else True
+        assert set(every(call, path).values()) == {"escape"}
+    assert code(lambda: call("list", "link")) == "escape"
+    assert code(lambda: call("mkdir", "link/folder")) == "escape"
     assert outside(top) == {"name": SECRET}
     assert (top / "sub/name").read_bytes() == b"inside"
 

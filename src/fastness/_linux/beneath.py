@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes as C
 import errno
 import os
+import stat
 
 from fastness._linux.syscalls import raw
 
@@ -70,15 +71,18 @@ def open_child(folder: int, name: str, flags: int, mode: int = 0) -> int:
     A symbolic link is never followed (``ELOOP``, or the link itself with ``O_PATH``), and with ``O_DIRECTORY`` a mount
     point is not entered (``EXDEV``).  Raises ``OSError``; ``EINVAL`` for a text that is not one plain name.
     """
-    if not name or "/" in name or name in (".", ".."):
-        raise OSError(errno.EINVAL, "not the name of an entry", name)
+    _plain(name)
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     if not flags & os.O_DIRECTORY:
         # One name, not followed: openat2 has nothing to add but what may be mounted on a file, and takes longer.
         return os.open(name, flags, mode, dir_fd=folder)
-    if has_openat2():
-        return _openat2(folder, name, flags, mode, _STRICT)
-    found = os.open(name, flags, mode, dir_fd=folder)
+    try:
+        if has_openat2():
+            return _openat2(folder, name, flags, mode, _STRICT)
+        found = os.open(name, flags, mode, dir_fd=folder)
+    except NotADirectoryError:
+        _refuse_link(folder, name)
+        raise
     try:
         if os.fstat(found).st_dev != os.fstat(folder).st_dev:
             raise OSError(errno.EXDEV, "on another file system", name)
@@ -88,6 +92,31 @@ def open_child(folder: int, name: str, flags: int, mode: int = 0) -> int:
     return found
 
 
+def _plain(name: str) -> None:
+    """Raise ``EINVAL`` for a text that is not one plain name, or none that the system can have."""
+    try:
+        whole = os.fsencode(name)
+    except UnicodeEncodeError:
+        whole = b""
+    # In C a name ends at its first NUL: what was judged is not what would be opened.
+    if not whole or b"/" in whole or b"\0" in whole or name in (".", ".."):
+        raise OSError(errno.EINVAL, "not the name of an entry", name)
+
+
+def _refuse_link(folder: int, name: str) -> None:
+    """
+    Raise ``ELOOP`` for a link: asked for a folder, the kernel says of one at the end of a path only that it is none.
+
+    What cannot be looked at is none.
+    """
+    try:
+        is_link = stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return
+    if is_link:
+        raise OSError(errno.ELOOP, "a symbolic link", name) from None
+
+
 def open_entry(folder: int, name: str, flags: int, mode: int = 0) -> int:
     """
     As :func:`open_child`, and what is mounted on a file is not opened either (``EXDEV``).
@@ -95,8 +124,7 @@ def open_entry(folder: int, name: str, flags: int, mode: int = 0) -> int:
     Without ``openat2`` that is told by its device, so that a file of the same file system mounted there is opened.
     """
     if has_openat2():
-        if not name or "/" in name or name in (".", ".."):
-            raise OSError(errno.EINVAL, "not the name of an entry", name)
+        _plain(name)
         return _openat2(folder, name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, _STRICT)
     found = open_child(folder, name, flags, mode)
     try:
@@ -112,10 +140,14 @@ def open_folder(top: int, path: str) -> int:
     """
     Open the folder ``path`` below ``top`` through real folders only; ``""`` is ``top`` itself, opened anew.
 
-    Raises ``OSError``: ``ELOOP`` or ``ENOTDIR`` where a part is a link or no folder, ``EXDEV`` at another mount.
+    Raises ``OSError``: ``ELOOP`` where a part is a link, ``ENOTDIR`` where it is no folder, ``EXDEV`` at another mount.
     """
     if path and has_openat2():
-        return _openat2(top, path, _FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _STRICT)
+        try:
+            return _openat2(top, path, _FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _STRICT)
+        except NotADirectoryError:
+            # Walked once more for what is wrong with it: nothing is opened through a link by that either.
+            pass
     here = os.open(".", _FOLDER | os.O_CLOEXEC, dir_fd=top)
     for part in path.split("/") if path else ():
         try:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -237,6 +240,25 @@ def test_a_damaged_file(where: int, log: AuditLog, intent: Make) -> None:
     damages = verify(log.path, log.key).damages
     assert damages
     assert {damage.kind for damage in damages} <= {Kind.FILE, Kind.EDITED, Kind.REMOVED, Kind.SCHEMA}
+
+
+def test_a_damaged_schema_whose_error_is_no_text(ten: AuditLog, intent: Make) -> None:
+    """SQLite quotes what it cannot read, and fails in another way where that is not UTF-8; it is damage all the same."""
+    ten.close()
+    data = Path(ten.path).read_bytes()
+    Path(ten.path).write_bytes(data.replace(b"NOT NULL,", b"NOT NULL\xbb", 1))
+    with closing(sqlite3.connect(ten.path)) as plain, pytest.raises(UnicodeDecodeError):
+        plain.execute("SELECT * FROM sqlite_master").fetchall()  # control: this is such a file
+    damages = verify(ten.path, ten.key).damages
+    assert [damage.kind for damage in damages] == [Kind.FILE]
+    with pytest.raises(BackendError, match="damaged"):
+        anchor(ten.path)
+    with pytest.raises(BackendError, match="damaged"):
+        list(reading.records(ten.path))
+    other = AuditLog(ten.path, ten.key)
+    with pytest.raises(BackendError, match="damaged"):
+        other.intend(intent())
+    other.close()
 
 
 def test_a_beginning_that_was_removed_with_the_key(ten: AuditLog, tamper: Tamper) -> None:

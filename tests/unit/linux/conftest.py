@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 import textwrap
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fastness._linux.numbers import AUDIT_ARCH
+import emulator
 
 SOURCE = str(Path(__file__).resolve().parents[3] / "src")
 
@@ -72,26 +71,4 @@ def child() -> Child:
 @pytest.fixture(scope="session")
 def interpret() -> Callable[..., int]:
     """An interpreter of classic BPF: ``interpret(program, nr, args, arch)`` is what the kernel would decide."""
-
-    def run(program: bytes, nr: int, args: tuple[int, ...] = (0,) * 6, arch: int = AUDIT_ARCH["x86_64"]) -> int:
-        data = struct.pack("=IIQ6Q", nr & 0xFFFFFFFF, arch, 0, *(a & (1 << 64) - 1 for a in args))
-        code = list(struct.iter_unpack("=HBBI", program))
-        accumulator = at = 0
-        for _ in range(len(code)):
-            op, jt, jf, k = code[at]
-            at += 1
-            if op == 0x20:
-                assert k % 4 == 0
-                accumulator = struct.unpack_from("=I", data, k)[0]
-            elif op == 0x54:
-                accumulator &= k
-            elif op == 0x05:
-                at += k
-            elif op == 0x06:
-                return int(k)
-            else:
-                met = {0x15: accumulator == k, 0x35: accumulator >= k, 0x45: bool(accumulator & k)}[op]
-                at += jt if met else jf
-        raise AssertionError("the program ran past its end")
-
-    return run
+    return emulator.interpret

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import house
 from fastness._linux import beneath
@@ -53,18 +56,61 @@ def test_real_names_are_opened(top: int) -> None:
 
 def test_links_are_not_followed(top: int) -> None:
     """Neither the last name nor one on the way."""
-    assert error_of(beneath.open_folder, top, "to_folder/b") in ("ELOOP", "ENOTDIR")
-    assert error_of(beneath.open_folder, top, "to_folder") in ("ELOOP", "ENOTDIR")
-    assert error_of(beneath.open_folder, top, "out") in ("ELOOP", "ENOTDIR")
+    assert error_of(beneath.open_folder, top, "to_folder/b") == "ELOOP"
+    assert error_of(beneath.open_folder, top, "to_folder") == "ELOOP"
+    assert error_of(beneath.open_folder, top, "out") == "ELOOP"
+    assert error_of(beneath.open_child, top, "out", os.O_RDONLY | os.O_DIRECTORY) == "ELOOP"
+    assert error_of(beneath.open_folder, top, "a/b/file") == "ENOTDIR"
     folder = beneath.open_folder(top, "a")
     assert error_of(beneath.open_child, folder, "to_file", os.O_RDONLY) == "ELOOP"
     os.close(folder)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", "../x"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", "../x", "a\0", "a\0b", "\0", "\ud800"])
 def test_only_plain_names_are_children(top: int, name: str) -> None:
-    """Whatever else is no name of an entry."""
-    assert error_of(beneath.open_child, top, name, os.O_RDONLY) == "EINVAL"
+    """Whatever else is no name of an entry; a NUL would end it in C, and another entry would be opened."""
+    for flags in (os.O_RDONLY, os.O_RDONLY | os.O_DIRECTORY):
+        assert error_of(beneath.open_child, top, name, flags) == "EINVAL"
+        assert error_of(beneath.open_entry, top, name, flags) == "EINVAL"
+
+
+_NAMES = st.sampled_from(["a", "b", "c"])
+_PATHS = st.lists(_NAMES, min_size=1, max_size=4).map("/".join)
+_TARGETS = st.sampled_from(["a", "b/c", "..", "../..", ".", "/etc", "none", "c"])
+
+
+@given(st.dictionaries(_PATHS, st.none() | st.just("") | _TARGETS, max_size=8), _PATHS)
+def test_both_walks_open_the_same(tree: dict[str, str | None], path: str) -> None:
+    """Among any folders, files and links: what is opened lies where its path says, and both refuse for one reason."""
+    with tempfile.TemporaryDirectory() as base, pytest.MonkeyPatch.context() as patch:
+        for name, what in tree.items():
+            place = Path(base, name)
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if what is None:
+                    place.mkdir(exist_ok=True)
+                elif what == "":
+                    place.touch()
+                elif place.parent.resolve().is_relative_to(base):
+                    place.symlink_to(what)
+            except OSError:
+                continue
+        top = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+        said = []
+        try:
+            for works in {beneath.has_openat2(), False}:
+                patch.setattr(beneath, "_works", works)
+                try:
+                    found = beneath.open_folder(top, path)
+                except OSError as error:
+                    said.append(errno.errorcode[error.errno or 0])
+                else:
+                    said.append(os.readlink(f"/proc/self/fd/{found}"))
+                    os.close(found)
+        finally:
+            os.close(top)
+        assert len(set(said)) == 1
+        assert said[0] == f"{os.path.realpath(base)}/{path}" or said[0] in ("ENOENT", "ENOTDIR", "ELOOP")
 
 
 def test_another_mount_is_not_entered() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator import verdict
 from fastness._linux import bpf
 from fastness._linux.bpf import ALLOW, KILL_PROCESS, Condition, Rule, errno_action
 from fastness._linux.numbers import AUDIT_ARCH
@@ -15,23 +16,6 @@ from fastness._linux.numbers import AUDIT_ARCH
 Interpret = Callable[..., int]
 
 EACCES = errno_action(13)
-
-
-def meets(condition: Condition, args: tuple[int, ...]) -> bool:
-    """What a condition says, without BPF."""
-    value = args[condition.arg] & (1 << condition.width) - 1
-    if condition.only is not None:
-        return value & ~condition.only == 0
-    return value & ~condition.ignore in condition.values
-
-
-def verdict(table: dict[int, list[Rule]], default: int, nr: int, args: tuple[int, ...]) -> int:
-    """What a table says, without BPF."""
-    for rule in table.get(nr, ()):
-        if all(meets(condition, args) for condition in rule.conditions):
-            return rule.action
-    return default
-
 
 actions = st.sampled_from([ALLOW, KILL_PROCESS, EACCES, errno_action(38)])
 # Few distinct bits, so that random arguments meet random conditions often.

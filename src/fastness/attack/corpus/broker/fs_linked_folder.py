@@ -32,7 +32,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="broker.fs_linked_folder",
     claim=Claim(Guarantee.FS_CONFINED, "No link on the way to a file is followed."),
-    tiers=dict.fromkeys(("wasm", "confined", "isolated"), Expect(Layer.BROKER, "absent", calls=("read", "list"))),
+    tiers=dict.fromkeys(("wasm", "confined", "isolated"), Expect(Layer.BROKER, "escape", calls=("read", "list"))),
     attack=attack,
     control=control,
 )

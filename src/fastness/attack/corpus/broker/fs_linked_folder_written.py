@@ -36,7 +36,7 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="broker.fs_linked_folder_written",
     claim=Claim(Guarantee.FS_CONFINED, "Nothing is written or deleted by way of a link."),
-    tiers=dict.fromkeys(("wasm", "confined", "isolated"), Expect(Layer.BROKER, "absent", calls=("write", "delete"))),
+    tiers=dict.fromkeys(("wasm", "confined", "isolated"), Expect(Layer.BROKER, "escape", calls=("write", "delete"))),
     attack=attack,
     control=control,
 )
