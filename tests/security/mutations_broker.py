@@ -204,7 +204,7 @@ CALLS = (
         (Sign("broker.host_types"),)),
     Row("calls.words", "what goes wrong in the host is told without its words", "wasm",
         (Change("broker/failures.py", 'return "failed", f"the capability failed ({type(error).__name__})", None', 'return "failed", str(error), None'),
-         Change("broker/functions.py", 'raise AdapterError(f"{operation} failed ({type(error).__name__})") from error', "raise AdapterError(str(error)) from error")),
+         Change("broker/functions.py", 'raise AdapterError(f"{operation} failed ({name})") from error', "raise AdapterError(str(error)) from error")),
         (Sign("broker.host_errors"),)),
     Row("audit.before", "what cannot be recorded does not happen", "wasm",
         (Change(_CALLS, """        except BackendError:
