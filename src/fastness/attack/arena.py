@@ -140,10 +140,10 @@ class Arena:
         return self.command("python3", "-c", code, **options)
 
     def has_programs(self) -> bool:
-        """Whether the tier under attack can run commands on this machine."""
+        """Whether the tier under attack runs commands on this machine, and Python as one: images have little else."""
         try:
-            return self.command("true").ok
-        except Skip:
+            return self.box.run(command=["python3", "-I", "-S", "-c", ""], timeout=10).ok
+        except TierUnavailable:
             return False
 
     def listen(self) -> Listener:
