@@ -22,7 +22,7 @@ import fastness
 import house
 from fastness import OutcomeKind
 from fastness._linux import procs
-from fastness.backends import native_config, native_family
+from fastness.backends import native_config, native_folders
 from fastness.backends.native import NativeBackend
 from fastness.backends.native_family import Family
 from fastness.tier import Tier
@@ -275,7 +275,7 @@ def test_a_folder_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> Non
         raise OSError(16, "Device or resource busy", path)
 
     with fastness.Sandbox(tier="confined", pool=0) as sandbox:
-        monkeypatch.setattr(native_family, "remove_tree", fail)
+        monkeypatch.setattr(native_folders, "remove", fail)
         assert sandbox.run("1").value == 1
         assert eventually(lambda: not family_of(sandbox)._guests, 10)
         monkeypatch.undo()

@@ -107,3 +107,70 @@ def test_groups_that_nothing_was_moved_to_are_not_looked_at(
     slot.attach(sleeper.pid)
     assert slot.processes() == [sleeper.pid]
     assert sorted(looked) == sorted(slot._folders)
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+def test_a_process_moves_itself_by_what_it_is_given(slot: Slot, cpu: bool) -> None:
+    """It is in the same groups as one that was moved by us, and stays out of the others."""
+    entrances = slot.entrances(cpu=cpu)
+    if slot.flavour == "cgroup2":
+        assert entrances == []
+        return
+    assert len(entrances) == len(slot._folders if cpu else slot._essential())
+    text = "import os, sys\nfor fd in sys.argv[1:]:\n    os.write(int(fd), b'0')\nprint(flush=True)\nos.read(0, 1)\n"
+    mover = [sys.executable, "-c", text, *map(str, entrances)]
+    child = subprocess.Popen(mover, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=entrances)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert slot.processes() == [child.pid]
+        moved = groups(child.pid)
+        slot._put_back(child.pid, slot._folders)
+        slot.attach(child.pid, cpu=cpu)
+        assert groups(child.pid) == moved
+        slot.kill()
+        assert child.wait(10) == -9
+    finally:
+        child.kill()
+        child.communicate()
+        for fd in entrances:
+            os.close(fd)
+
+
+def test_after_a_quiet_run_all_is_counted_from_zero(slot: Slot, sleeper: subprocess.Popen[bytes]) -> None:
+    """What one process has used is not seen by the next that may be many."""
+    if slot.flavour == "cgroup2":
+        pytest.skip("everything is counted anew there each time")
+    slot.configure(memory=256 << 20, pids=8, cpus=None)
+    text = "x = bytearray(64 << 20)\nprint(flush=True)\nimport os\nos.read(0, 1)\n"
+    child = subprocess.Popen([sys.executable, "-c", f"import os\nos.read(0, 1)\n{text}"], stdin=-1, stdout=-1)
+    try:
+        slot.attach(child.pid, cpu=False)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(b"g")
+        child.stdin.flush()
+        child.stdout.readline()
+        most = slot.memory_peak()
+        assert most is not None
+        assert most > 60 << 20
+    finally:
+        child.kill()
+        child.communicate()
+    slot.reset(quiet=True)
+    slot.attach(sleeper.pid)
+    slot.configure(memory=256 << 20, pids=8, cpus=None)
+    now = slot.memory_peak()
+    assert now is not None
+    assert now < 30 << 20
+
+
+def test_one_that_is_left_is_found_in_whichever_group_it_is(slot: Slot, sleeper: subprocess.Popen[bytes]) -> None:
+    """A slot that still holds a process in part is not given to the next run."""
+    for folder in slot._essential():
+        slot.attach(sleeper.pid, cpu=False)
+        for other in slot._essential():
+            if other != folder:
+                slot._put_back(sleeper.pid, [other])
+        with pytest.raises(OSError, match=str(sleeper.pid)):
+            slot.reset(quiet=True)

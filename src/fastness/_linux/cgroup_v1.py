@@ -49,6 +49,29 @@ class SlotV1(Slot):
         # Each hierarchy is a move of its own, which the kernel makes wait for all processors.
         return list(dict.fromkeys(self._where[name] for name in REQUIRED))
 
+    def entrances(self, *, cpu: bool = True) -> list[int]:
+        self._everywhere = self._everywhere or cpu
+        opened: list[int] = []
+        try:
+            for folder in self._folders if cpu else self._essential():
+                # The file that takes single threads: for one that moves itself by it, nothing has to stand still.
+                entrance = os.open(f"{folder}/tasks", os.O_WRONLY | os.O_CLOEXEC)
+                opened.append(entrance)
+        except OSError:
+            for fd in opened:
+                os.close(fd)
+            raise
+        return opened
+
+    def _mark_again(self, *, quiet: bool) -> None:
+        if self._everywhere or not quiet or not self._base:
+            self._mark()
+            return
+        # Nobody asks what one process has used at its most, its own numbers say so; it was in no group that counts
+        # processor time; and none was killed for want of memory.
+        self._base["pids"] = self._count("pids")
+        self._stale = True
+
     def _limit(self, memory: int, pids: int, quota: int | None) -> None:
         self._limit_memory(memory)
         self._hold(self._where["pids"], "pids.max", str(pids))

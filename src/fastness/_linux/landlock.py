@@ -12,11 +12,8 @@ import ctypes as C
 import errno
 import os
 
+from fastness._linux.plan import ANY, Plan
 from fastness._linux.syscalls import AT_FDCWD, raw
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fastness._linux.plan import Plan
 
 # Access rights to files, in the order of their bits.
 EXECUTE = 1 << 0
@@ -98,11 +95,7 @@ class Ruleset:
         if not self.abi:
             raise OSError(errno.ENOSYS, "landlock: the kernel does not have it or it is switched off")
         self.handled_files = file_rights(self.abi)
-        network = _BIND_TCP | _CONNECT_TCP if self.abi >= 4 else 0
-        scopes = _SCOPE_ABSTRACT_UNIX | _SCOPE_SIGNAL if self.abi >= 6 else 0
-        attribute = (C.c_uint64 * 3)(self.handled_files, network, scopes)
-        # The attribute grew with the ABI, and an older kernel refuses bytes that it does not know.
-        size = 24 if self.abi >= 6 else 16 if self.abi >= 4 else 8
+        attribute, size = _handled(self.abi)
         # SAFETY: `attribute` is a `struct landlock_ruleset_attr` of at least `size` bytes and outlives the call.
         self.fd = raw("landlock_create_ruleset", C.addressof(attribute), size, 0)
 
@@ -140,6 +133,49 @@ class Ruleset:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def _handled(version: int) -> tuple[C.Array[C.c_uint64], int]:
+    """All that a kernel of this ABI version can handle, and the bytes of that which it knows."""
+    network = _BIND_TCP | _CONNECT_TCP if version >= 4 else 0
+    scopes = _SCOPE_ABSTRACT_UNIX | _SCOPE_SIGNAL if version >= 6 else 0
+    # The attribute grew with the ABI, and an older kernel refuses bytes that it does not know.
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    return (C.c_uint64 * 3)(file_rights(version), network, scopes), size
+
+
+class Rulesets:
+    """
+    Makes rulesets as :class:`Ruleset` does, any number of them with the same rules.
+
+    ``beneath`` are descriptors of files and trees, with the rights to each.  Raises ``OSError`` (``ENOSYS``) where
+    there is no Landlock.
+    """
+
+    def __init__(self, beneath: list[tuple[int, int]]) -> None:
+        version = abi()
+        if not version:
+            raise OSError(errno.ENOSYS, "landlock: the kernel does not have it or it is switched off")
+        self._made = -1
+        self._create, self._allow = Plan(), Plan()
+        self._create.add("landlock_create_ruleset", *_handled(version), 0, result=ANY)
+        for fd, rights in beneath:
+            self._allow.add("landlock_add_rule", 0, _RULE_PATH_BENEATH, _beneath(rights & file_rights(version), fd), 0)
+
+    def make(self) -> int:
+        """The descriptor of a new one, which is the caller's.  Raises ``OSError``."""
+        made = self._create.run()
+        if made != self._made:
+            for index in range(len(self._allow)):
+                self._allow.put(index, made)
+            self._made = made
+        try:
+            self._allow.run()
+        except OSError as error:
+            os.close(made)
+            # Never an error that says of a kernel that it has no Landlock.
+            raise OSError(errno.EIO, str(error)) from None
+        return made
 
 
 def plan_allow(calls: Plan, ruleset: int, path: C.Array[C.c_char], rights: int, free: int) -> None:

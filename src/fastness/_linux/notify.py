@@ -82,6 +82,12 @@ class Listener:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.gone = False
+        # Most guests are never refused anything, so what a refusal takes is made with the first.
+        self._buffer = self._answer = bytearray()
+        self._empty = b""
+        self._poll: select.poll | None = None
+
+    def _prepare(self) -> select.poll:
         if not _sizes:
             _sizes.append(notification_sizes())
         sizes = _sizes[0]
@@ -89,14 +95,15 @@ class Listener:
         self._empty = bytes(self._buffer)
         self._answer = bytearray(max(sizes[1], _ANSWER.size))
         self._poll = select.poll()
-        self._poll.register(fd, select.POLLIN)
+        self._poll.register(self.fd, select.POLLIN)
+        return self._poll
 
     def receive(self) -> Refused | None:
         """The next call that waits, or None where there is none just now.  Does not block.  Raises ``OSError``."""
         if self.gone:
             return None
         # The kernel's own receive has no way not to block.
-        events = self._poll.poll(0)
+        events = (self._poll or self._prepare()).poll(0)
         if not events:
             return None
         if not events[0][1] & select.POLLIN:
@@ -193,7 +200,10 @@ class Supervisor:
         ready = self._poll.poll(None if timeout is None else max(0, timeout * 1000))
         for fd, events in ready:
             served = self._boxes.get(fd)
-            if served is not None:
+            if served is not None and not events & select.POLLIN:
+                # Nothing waits, and nobody is left who could call.
+                self._end(served, "ended")
+            elif served is not None:
                 self._serve(served)
             elif (function := self._watched.get(fd)) is not None:
                 function(events)

@@ -110,13 +110,18 @@ class Plan:
             words.append(C.addressof(held))
         return (*words, *(0,) * (7 - len(words))), result, name
 
-    def run(self) -> None:
-        """Make the calls.  Raises ``OSError`` at the first whose answer is another than was planned."""
-        call = self._call
+    def run(self) -> int:
+        """
+        Make the calls; returns the answer of the last one.
+
+        Raises ``OSError`` at the first whose answer is another than was planned.
+        """
+        call, result = self._call, 0
         for words, wanted, name in self._rows:
             # SAFETY: seven words, and what they point to is held by this object, or by what copied it at a fork.
-            result = call(*words)
+            result = int(call(*words))
             if result != wanted and (result < 0 or wanted >= 0):
                 if result < 0:
                     raise syscalls.oserror(name, C.get_errno())
                 raise OSError(errno.EIO, f"{name}: answered {result} where {wanted} was due")
+        return result

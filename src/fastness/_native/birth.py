@@ -70,13 +70,7 @@ class Birth:
         self._written: list[str] = []
         self._limits: list[plan.Words] = []
         self._places: dict[str, int] = {}
-        self.arrange = plan.Plan()
-        if self.isolated:
-            # Only the mother's end of the pipe may be left, or her death would not end the wait for her answer.
-            self.arrange.add("close", 0)
-        self.arrange.add("setsid", result=plan.ANY)
-        for number in (TALK, 1, 2):
-            self.arrange.add("dup3", 0, number, 0, result=number)
+        self.arrange = self._arrange(0)
         #: What comes before a guest of `confined` greets the caller, with its process and its folder.
         self.arrive = plan.Plan()
         self.say_hello = plan.Plan()
@@ -86,6 +80,20 @@ class Birth:
         self._rules = self.give_up
         self._prepare_filter()
         self._prepare_asking()
+
+    def _arrange(self, entrances: int) -> plan.Plan:
+        """The first calls of all, of a guest that moves itself into so many control groups."""
+        calls = plan.Plan()
+        if self.isolated:
+            # Only the mother's end of the pipe may be left, or her death would not end the wait for her answer.
+            calls.add("close", 0)
+        calls.add("setsid", result=plan.ANY)
+        for number in (TALK, 1, 2):
+            calls.add("dup3", 0, number, 0, result=number)
+        for _ in range(entrances):
+            calls.add("write", 0, b"0", 1, result=1)
+        self._entrances = entrances
+        return calls
 
     def _prepare_asking(self) -> None:
         #: What the mother is sent: the guest's process, the end of a pipe that tells the guest, its conversation.
@@ -118,19 +126,23 @@ class Birth:
         # The listener, the mother's socket, the launcher's, and nothing that is not among these.
         self.last.add("close_range", MOTHERS, _ALL, 0)
 
-    def prepare(self, request: dict[str, Any], fds: list[int], ruleset: landlock.Ruleset | None, no_rules: str) -> None:
+    def prepare(self, request: dict[str, Any], fds: list[int], ruleset: int | None, no_rules: str) -> None:
         """
         Make this the birth of the guest of ``request``.
 
-        ``fds`` are its conversation, its output and its errors, and at the end those of the pipe on which the mother
-        tells it, where there is one.  Raises ``OSError``.
+        ``fds`` are its conversation, its output and its errors, what it enters its control groups by, and at the end
+        those of the pipe on which the mother tells it, where there is one.  Raises ``OSError``.
         """
         self.name, self.work, self.temporary = request["box"], request["work"], request["temporary"]
         self.ahead, self.calls, self.talk = request["ahead"], request["calls"], fds[0]
         if self.boot is not None and not self.isolated:
             self.boot.live_in(self.work, self.temporary)
-        first = len(self.arrange) - 3
-        for index in range(3):
+        entrances = request["entrances"]
+        if entrances != self._entrances:
+            self.arrange = self._arrange(entrances)
+        first = len(self.arrange) - 3 - entrances
+        # After those of its conversation and its output there are those of its groups.
+        for index in range(3 + entrances):
             self.arrange.put(first + index, fds[index])
         if self.isolated:
             self.told, telling = fds[-2:]
@@ -153,7 +165,7 @@ class Birth:
             most = resource.getrlimit(what)[1]
             array[0] = array[1] = value if most == resource.RLIM_INFINITY else min(value, most)
         if ruleset is not None:
-            self._rules.put(self._places["rules"], ruleset.fd)
+            self._rules.put(self._places["rules"], ruleset)
         if self.own_users:
             uid = request["uid"]
             for name in ("setresgid", "setresuid"):

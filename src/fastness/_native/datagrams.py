@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 SIZE = 1 << 17
 #: Descriptors of one message.
 DESCRIPTORS = 8
+#: What is said of a message that was cut short.  Plain numbers: to work with the enum's flags takes as long as a call.
+_CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
+_RIGHTS = socket.CMSG_SPACE(4 * DESCRIPTORS)
+_CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)
 
 
 def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] | list[int] = ()) -> None:
     """Send one message; the descriptors stay open here too.  Raises ``OSError``."""
-    data = json.dumps(message).encode()
+    send_raw(sock, json.dumps(message).encode(), fds)
+
+
+def send_raw(sock: socket.socket, data: bytes, fds: tuple[int, ...] | list[int] = ()) -> None:
+    """As :func:`send` for a message that is JSON already."""
     if fds:
         sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
     else:
@@ -43,12 +51,12 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 
 def receive_raw(sock: socket.socket, size: int = SIZE) -> tuple[bytes, list[int]]:
     """As :func:`receive` for up to ``size`` bytes, which are not looked into; ``b""`` where the other end is gone."""
-    data, ancillary, flags, _ = sock.recvmsg(size, socket.CMSG_SPACE(4 * DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, flags, _ = sock.recvmsg(size, _RIGHTS, _CLOEXEC)
     fds = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % 4])
-    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+    if flags & _CUT:
         for fd in fds:
             os.close(fd)
         raise OSError(90, "a message was larger than any of ours")

@@ -13,9 +13,9 @@ import os
 import select
 import socket
 
-from fastness._linux import cloning, mounts
+from fastness._linux import cloning, mounts, plan
 from fastness._linux.mounts import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
-from fastness._linux.syscalls import CLONE_NEWNS, unshare
+from fastness._linux.syscalls import AT_FDCWD, CLONE_NEWNS, unshare
 from fastness._native import box, datagrams
 
 #: The guest's own folders: their names in its tree, where they are shown, and their modes.
@@ -44,6 +44,8 @@ def open_proc(*, command: bool) -> int:
 def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> None:
     """Mount for guests until the zygote, process number ``zygote``, ends."""
     stock = _Stock(proc, command=command)
+    hello = plan.Plan()
+    own = hello.add_message(0, plan.memory(b"+"), 2)[1]
     end = os.pidfd_open(zygote)
     poller = select.poll()
     poller.register(requests, select.POLLIN)
@@ -67,7 +69,9 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
                 _map(proc, process, uid)
             held.append(stock.give(process, uid, files, size))
             # Before the guest goes on, or its own first word might be the first that the caller hears.
-            box.greet(talk, process, held[-1])
+            own[:] = process, held[-1]
+            hello.put(0, talk)
+            box.greet(talk, process, held[-1], hello)
             said = b"+"
         except OSError as error:
             said = str(error).encode()[:400]
@@ -109,6 +113,8 @@ class _Stock:
         unshare(CLONE_NEWNS)
         self._own = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
         self._kind = (0, 0)
+        #: The calls that lay out a tree of this kind.
+        self._layout = plan.Plan()
         self._ready: list[int] = []
         #: Whether one is to be made ahead.
         self.wants = False
@@ -119,7 +125,7 @@ class _Stock:
         kind = files, file_bytes
         if kind != self._kind:
             self._drop()
-            self._kind = kind
+            self._kind, self._layout = kind, self._plan(files, file_bytes)
         if self._able:
             try:
                 return self._attach(process, uid)
@@ -159,7 +165,7 @@ class _Stock:
             self._drop()
 
     def _make(self) -> None:
-        self._lay_out()
+        self._layout.run()
         try:
             for name, _, _ in self._folders:
                 self._ready.append(mounts.clone(f"/box/{name}"))
@@ -174,23 +180,27 @@ class _Stock:
             os.close(fd)
         self._ready.clear()
 
-    def _lay_out(self) -> None:
-        """Mount a tree at ``/box``, with its folders in it."""
-        files, file_bytes = self._kind
+    def _plan(self, files: int, file_bytes: int) -> plan.Plan:
+        """What mounts a tree at ``/box``, with its folders in it."""
         # Zero would mean "no limit" to the file system.
         size = max(_PAGE, -(-file_bytes // _PAGE) * _PAGE)
         # Beside the run's own files its tree has its root and these folders.
         inodes = files + 1 + len(self._folders)
-        mounts.mount("tmpfs", "/box", "tmpfs", self._flags, f"size={size},nr_inodes={inodes},mode=755")
+        calls = plan.Plan()
+        options = f"size={size},nr_inodes={inodes},mode=755".encode()
+        calls.add("mount", b"tmpfs", b"/box", b"tmpfs", self._flags, options)
         for name, _, mode in self._folders:
-            os.mkdir(f"/box/{name}")
-            os.chmod(f"/box/{name}", mode)
+            path = f"/box/{name}".encode()
+            calls.add("mkdirat", AT_FDCWD, path, mode)
+            # What is masked out of a new folder's mode is given to it here.
+            calls.add("fchmodat", AT_FDCWD, path, mode)
+        return calls
 
     def _mount(self, process: int, uid: int) -> int:
         """The same as :meth:`give`, in the guest's namespace from the first."""
         cloning.enter_mount_namespace(process)
         try:
-            self._lay_out()
+            self._layout.run()
             for name, place, _ in self._folders:
                 os.chown(f"/box/{name}", uid, uid)
                 mounts.bind(f"/box/{name}", place, recursive=False)

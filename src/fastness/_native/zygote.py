@@ -126,7 +126,8 @@ class _Zygote:
         #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
         self.rights: list[int] = []
         #: Rules of the next guest for what it may read, None where the kernel has none; and why not.
-        self.ruleset: landlock.Ruleset | None = None
+        self.ruleset: int | None = None
+        self.rulesets: landlock.Rulesets | None = None
         self.no_rules = ""
         #: Whether the rules are to be made ahead.
         self.wants_rules = False
@@ -351,7 +352,7 @@ class _Zygote:
         while fds:
             os.close(fds.pop())
         if pid > 0 and self.ruleset is not None:
-            self.ruleset.close()
+            os.close(self.ruleset)
             self.ruleset = None
             self.wants_rules = True
         return pid
@@ -364,21 +365,20 @@ class _Zygote:
         itself: a guest that got what another one added could reach that one's folders.
         """
         try:
-            ruleset = landlock.Ruleset()
+            if self.rulesets is None:
+                programs = landlock.EXECUTE if self.config["kind"] == "command" else 0
+                self.rulesets = landlock.Rulesets(
+                    [
+                        (box.FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
+                        for index, rights in enumerate(self.rights)
+                    ]
+                )
+            self.ruleset = self.rulesets.make()
         except OSError as error:
             # A want of descriptors or memory passes, and what it costs is this birth and not the wall of all to come.
             if not self.isolated or error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
                 raise
             self.no_rules = error.strerror or str(error)
-            return
-        programs = landlock.EXECUTE if self.config["kind"] == "command" else 0
-        try:
-            for index, rights in enumerate(self.rights):
-                ruleset.allow_beneath(box.FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
-        except OSError:
-            ruleset.close()
-            raise
-        self.ruleset = ruleset
 
     def _reap(self, fd: int) -> None:
         pid, name = self._live.pop(fd)

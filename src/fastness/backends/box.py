@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: Seconds from birth to ready; far above what is measured, so that only a hang meets it.
 START_S = 20.0
 _CHUNK = 1 << 16
+#: Plain numbers: to work with flags of the enum takes as long as a call of the kernel.
+_CLOEXEC, _CUT = int(socket.MSG_CMSG_CLOEXEC), int(socket.MSG_CTRUNC)
 #: Seconds after which what a zygote tells is taken in while a guest of it is waited for.
 _LISTEN_S = 0.05
 #: Bytes of an invoke that is sent before its guest is ready.
@@ -283,12 +285,12 @@ def receive_first(talk: socket.socket) -> tuple[int, int] | bool:
     It is written before foreign code runs, and it is the only thing that is read with descriptors.
     Raises ``BlockingIOError`` where it has not come.
     """
-    data, rights, flags, _ = talk.recvmsg(1, socket.CMSG_SPACE(32), socket.MSG_CMSG_CLOEXEC)
+    data, rights, flags, _ = talk.recvmsg(1, socket.CMSG_SPACE(32), _CLOEXEC)
     fds = array.array("i")
     for level, kind, content in rights:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) // 4 * 4])
-    if data == b"+" and len(fds) == 2 and not flags & socket.MSG_CTRUNC:
+    if data == b"+" and len(fds) == 2 and not flags & _CUT:
         return fds[0], fds[1]
     for fd in fds:
         os.close(fd)

@@ -251,6 +251,7 @@ class NativeBackend(Backend):
             # Of many processes, only the group knows what they use together.
             talk.clock = lambda: (slot.cpu_us() or 0) / 1e6
             talk.peak = lambda: slot.memory_peak() or 0
+        guest.in_doubt = True
         self._talks.add(talk)
         try:
             if self._closed:
@@ -270,6 +271,7 @@ class NativeBackend(Backend):
             await talk.drain(_DRAIN_S)
         collected = await self._collect(guest, staged, request, over)
         answered_well = talk.result is not None and talk.result.ending == "returned"
+        guest.in_doubt = not answered_well
         killed = False
         if guest.slot is not None and not answered_well:
             killed = bool(guest.slot.oom_kills())
@@ -304,6 +306,7 @@ class NativeBackend(Backend):
         """Leave the run's invoke with a guest that is not ready yet, unless it is large."""
         head, code = native_work.invoke(guest, request, "run", 0)
         stdin = native_work.memory_file(request.stdin) if request.stdin else -1
+        guest.in_doubt = True
         try:
             guest.box.send_early(head, code, (stdin,) if stdin >= 0 else ())
         finally:

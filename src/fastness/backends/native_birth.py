@@ -33,6 +33,7 @@ def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bo
         "calls": calls,
         "programs": config["kind"] == "command",
         "into_group": False,
+        "entrances": 0,
     }
     if config["tier"] == "isolated":
         writable = ["/work", "/tmp"] + (["/dev/shm"] if made["programs"] else [])  # noqa: S108  # of the guest alone

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastness.backends import native_birth, native_folders
 from fastness.backends.box import Box, BoxLost, become_ready
@@ -22,9 +22,9 @@ from fastness.backends.native_ready import Ready
 from fastness.backends.native_slots import SlotStock
 from fastness.backends.zygote_process import ZygoteProcess
 from fastness.errors import BackendError
-from fastness.runtime import remove_tree
 
 if TYPE_CHECKING:
+    from fastness._linux.cgroup_slot import Slot
     from fastness.backends.native_spawn import Outfit
     from fastness.waiting import Waiting
 
@@ -53,6 +53,7 @@ class Family:
         self._outfit = outfit
         self.config = outfit.config
         self.tier: str = outfit.config["tier"]
+        self._programs: bool = outfit.config["kind"] == "command"
         self._waiting = waiting
         self._stock = stock
         self._boxes = outfit.boxes
@@ -212,21 +213,16 @@ class Family:
                 for fd in ends[1:]:
                     os.fchown(fd, guest.uid, guest.uid)
             slot = guest.slot = self._stock.take() if self.tier == "isolated" else None
-            into = slot is not None and self._stock.place is not None and self._stock.place.supports_clone_into
-            if slot is not None and into:
-                if guest.uid >= 0 and zygote.uids is not None:
-                    slot.delegate(zygote.uids.base)
-                request["into_group"] = True
+            into = self._place(guest, slot, request, ends)
             box.begin()
-            into_group = [slot.fd] if slot is not None and into else []
-            await zygote.request(request, [*ends, *into_group], waiting)
+            await zygote.request(request, [*ends, *into], waiting)
             while ends:
                 os.close(ends.pop())
 
             def confirm(box: Box) -> None:
-                if slot is not None and not into:
+                if slot is not None and not into and not request["entrances"]:
                     try:
-                        slot.attach(box.pid, cpu=self.config["kind"] == "command", alive=lambda: box.alive)
+                        slot.attach(box.pid, cpu=self._programs, alive=lambda: box.alive)
                     except ProcessLookupError:
                         pass  # it has ended, and what it said of that is to be heard next
 
@@ -252,6 +248,27 @@ class Family:
             if isinstance(error, OSError):
                 raise BackendError("making a guest", error, "run: fastness doctor") from None
             raise
+
+    def _place(self, guest: Guest, slot: Slot | None, request: dict[str, Any], ends: list[int]) -> list[int]:
+        """
+        Have the guest be born in its slot, by the descriptor that this returns, or move there first of all.
+
+        Where neither can be it has to be put in.  A guest of packages that nobody here has read does not move itself:
+        they could keep what opens the slot.
+        """
+        place = self._stock.place
+        if slot is None or place is None:
+            return []
+        if place.supports_clone_into:
+            if guest.uid >= 0 and guest.zygote.uids is not None:
+                slot.delegate(guest.zygote.uids.base)
+            request["into_group"] = True
+            return [slot.fd]
+        if not self.config["preload"]:
+            entrances = slot.entrances(cpu=self._programs)
+            ends.extend(entrances)
+            request["entrances"] = len(entrances)
+        return []
 
     def _give_user(self, guest: Guest) -> None:
         """Let the guest have a user of its own where there are any."""
@@ -317,9 +334,9 @@ class Family:
         guest.zygote.forget(box.name)
         try:
             if gone and guest.slot is not None:
-                self._stock.give(guest.slot)
+                self._stock.give(guest.slot, quiet=not (self._programs or guest.in_doubt))
             if gone and guest.folder:
-                remove_tree(guest.folder)
+                native_folders.remove(guest.folder)
                 self._folders.add(guest.uid)
         except OSError:
             pass  # left to the end of this process, or to a sweep

@@ -43,6 +43,8 @@ class Guest:
         self.group_bound_to: Limits | None = None
         #: What it was taken for.
         self.request: RunRequest | None = None
+        #: Whether it was given something to do and has not answered well: its group may have killed it.
+        self.in_doubt = False
         self.buried = False
 
 

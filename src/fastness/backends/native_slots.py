@@ -175,11 +175,15 @@ class SlotStock:
         except OSError as error:
             raise BackendError("making a control group", error, "run: fastness doctor") from None
 
-    def give(self, slot: Slot) -> None:
-        """Take a slot back; one that still holds a process is emptied, and one that cannot be is left to a sweep."""
+    def give(self, slot: Slot, *, quiet: bool = False) -> None:
+        """
+        Take a slot back; one that still holds a process is emptied, and one that cannot be is left to a sweep.
+
+        ``quiet`` as for :meth:`fastness._linux.cgroup_slot.Slot.reset`.
+        """
         try:
             try:
-                slot.reset()
+                slot.reset(quiet=quiet)
             except OSError:
                 slot.kill()
                 slot.remove()

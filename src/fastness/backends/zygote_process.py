@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import socket
 import subprocess
@@ -16,6 +17,8 @@ import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from fastness._linux.procs import kill_tree
 from fastness._native import datagrams
@@ -174,10 +177,15 @@ class ZygoteProcess:
     def _send(self, message: dict[str, Any], fds: list[int]) -> bool:
         """Send a request; False where there is no room for it, or for its descriptors, in the socket."""
         name = message["box"]
+        try:
+            data = msgspec.json.encode(message)
+        except UnicodeEncodeError:
+            # The name of a folder that is no text.
+            data = json.dumps(message).encode()
         self._told.ask(name)
         try:
             with self._lock:
-                datagrams.send(self._control, message, fds)
+                datagrams.send_raw(self._control, data, fds)
                 self.guests += 1
         except OSError as error:
             self._told.forget(name)

@@ -47,13 +47,16 @@ def decode(data: bytes) -> Word:
     """A message.  Raises ``ValueError`` for what is none."""
     try:
         # Names of files may hold what is no text, which only this decoder takes.
-        return msgspec.convert(json.loads(data, parse_constant=_refuse), Word)
+        return msgspec.convert(_decoder.decode(data.decode("utf-8", "surrogatepass")), Word)
     except RecursionError:
         raise ValueError("a message is nested too deeply") from None
 
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no number")
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse)
 
 
 class Told:

@@ -17,6 +17,7 @@ import io
 import json
 import os
 import random
+import select
 import socket
 import struct
 import sys
@@ -41,6 +42,8 @@ _HELLO, _READY, _EVENT, _RESULT = 0x41, 0x42, 0x46, 0x48
 #: Bytes of an answer; the host refuses a larger one, and a refusal says less than a value that is left out.
 _ANSWER_CAP = (4 << 20) - 4096
 
+#: Milliseconds without work after which a guest that was made ahead sees to what the next one will need.
+_QUIET_MS = 15
 #: Bytes of the conversation that are taken in at once.
 _PIECE = 4096
 
@@ -337,11 +340,6 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool, call
     live_in(folder, temporary)
     for reseed in _generators:
         reseed()
-    if ahead:
-        # One that is made ahead has the time to touch now what it will need then.
-        _rehearse()
-        if calls:
-            _rehearse_calls()
     gc.enable()
     if said:
         # The host's first word was there before this guest was, and takes no answer but this.
@@ -352,9 +350,30 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool, call
             for kind, head, blob in _heard(_told) if _called else _arrived():
                 if kind == _INVOKE:
                     _turn(head, blob)
+            if ahead:
+                ahead = False
+                if not _soon():
+                    _touch(calls)
     finally:
         # Only where user code broke this too; a traceback would show paths of the host.
         os._exit(1)
+
+
+def _soon() -> bool:
+    """Whether the host has work within a moment for a guest that was made ahead."""
+    poller = select.poll()
+    poller.register(_talk[0], select.POLLIN)
+    return bool(poller.poll(_QUIET_MS))
+
+
+def _touch(calls: bool) -> None:
+    """Touch now what a run will need, in a guest that has the time: the kernel copies a page when it is written to."""
+    try:
+        _rehearse()
+        if calls:
+            _rehearse_calls()
+    except MemoryError:
+        pass  # it may have a run's limit by now, and the run will tell
 
 
 def _turn(head: dict[str, object], blob: bytes) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fastness.backends.native_folders import Folders, make
+from fastness.backends.native_folders import Folders, make, remove
 
 
 @pytest.fixture
@@ -87,3 +87,25 @@ def test_a_place_where_none_can_be_made(tmp_path: Path) -> None:
     make(str(tmp_path / "x"), -1)
     with pytest.raises(FileExistsError):
         Folders(str(tmp_path), lambda: "x").take(-1)
+
+
+def test_what_a_guest_has_left_goes_with_its_folder(folders: Folders, tmp_path: Path) -> None:
+    """Nothing, files, folders without rights, links that lead out: the folder is gone, and what is outside is not."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("x")
+    for leave in ("nothing", "file", "locked", "link", "instead"):
+        path = Path(folders.take(-1))
+        if leave == "file":
+            (path / "work" / "a").write_text("x")
+        elif leave == "locked":
+            (path / "tmp" / "a" / "b").mkdir(parents=True)
+            (path / "tmp" / "a").chmod(0)
+        elif leave == "link":
+            (path / "work" / "a").symlink_to(outside)
+        elif leave == "instead":
+            (path / "work").rmdir()
+            (path / "work").symlink_to(outside)
+        remove(str(path))
+        assert not path.exists()
+    assert (outside / "kept").read_text() == "x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,34 @@ print(ruleset.restrict())
     assert lines[0] == "succeeded succeeded succeeded succeeded"
     assert lines[1] == landlock.describe(landlock.abi())
     assert lines[2] == f"succeeded EACCES EACCES {'EACCES' if landlock.abi() >= 4 else 'succeeded'}"
+
+
+def test_rulesets_of_one_kind_are_each_as_one_by_itself(child: Child, user: str, open_folder: Path) -> None:
+    """The second is as strict as the first, wherever its descriptor is, and neither has the other's later rules."""
+    (open_folder / "file").write_text("x")
+    rules = """
+above = os.open(folder, os.O_PATH)
+kind = landlock.Rulesets([(above, landlock.READ)])
+first = kind.make()
+second = kind.make()
+print(first != second)
+syscalls.raw("landlock_restrict_self", second, 0)
+"""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        code = f"folder = {str(open_folder)!r}; port = {listener.getsockname()[1]}" + _TRY % rules
+        lines = child(code, user=user).stdout.splitlines()
+    assert lines[:2] == ["succeeded succeeded succeeded succeeded", "True"]
+    assert lines[2] == f"succeeded EACCES EACCES {'EACCES' if landlock.abi() >= 4 else 'succeeded'}"
+
+
+def test_a_rule_that_fails_says_nothing_of_the_kernel() -> None:
+    """A zygote takes some errors for a kernel without Landlock; a rule that was refused is none of them."""
+    kind = landlock.Rulesets([(1 << 20, landlock.READ)])
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="landlock_add_rule") as raised:
+        kind.make()
+    assert raised.value.errno == errno.EIO
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("version", range(1, 7))

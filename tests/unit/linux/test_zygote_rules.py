@@ -14,12 +14,13 @@ from fastness._native import zygote
 
 
 def _made(monkeypatch: pytest.MonkeyPatch, number: int, *, isolated: bool) -> zygote._Zygote:
-    def fail() -> landlock.Ruleset:
+    def fail(beneath: object) -> landlock.Rulesets:
         raise OSError(number, os.strerror(number))
 
     made = object.__new__(zygote._Zygote)
     made.isolated, made.no_rules, made.ruleset = isolated, "", None
-    monkeypatch.setattr(zygote.landlock, "Ruleset", fail)
+    made.rulesets, made.config, made.rights = None, {"kind": "python"}, []
+    monkeypatch.setattr(zygote.landlock, "Rulesets", fail)
     return made
 
 
