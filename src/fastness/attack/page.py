@@ -23,6 +23,7 @@ body { font: 15px/1.45 system-ui, sans-serif; max-width: 75rem; margin: 2rem aut
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
+td { overflow-wrap: anywhere; min-width: 5rem; }
 code, pre { font: 13px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
 .held { color: var(--good); } .escaped { color: var(--bad); font-weight: bold; }
 .allowed { color: var(--odd); }
@@ -80,6 +81,8 @@ def _summary(proof: Proof) -> Iterator[str]:
         mark, words = "void", "Nothing was tried, so nothing is proven."
     elif good(proof.outcomes):
         words = "Everything that was tried was stopped, by what is said to stop it."
+        if found[Verdict.ALLOWED]:
+            words = "Everything that was tried was stopped by what is said to stop it, or is said not to be stopped."
     else:
         words = "Not everything was stopped as it should be."
     yield f'<p class="verdict {mark}">{_text(words)}</p>'
@@ -167,23 +170,26 @@ def _attack(outcomes: list[Outcome]) -> Iterator[str]:
     yield "<dl>"
     yield f"<dt>claims</dt><dd>{_text(claim.guarantee.value)}: {_text(claim.says)}</dd>"
     for outcome in outcomes:
-        yield f"<dt>{_text(outcome.tier)}</dt><dd>{_said(_word(outcome), outcome.verdict.value)}"
-        if outcome.stopped_by:
-            yield f", by {_text(outcome.stopped_by)}"
-        yield f" ({outcome.seconds:.2f} s)"
-        says = outcome.says if outcome.says != claim.says else ""
-        for word, text in (
-            ("", says),
-            ("", outcome.detail),
-            ("inside: ", outcome.seen),
-            ("control: ", outcome.control),
-        ):
-            if text:
-                yield f"<br>{word}{_text(text)}"
-        if outcome.before:
-            yield f"<br>tried twice; at first {_text(outcome.before)}"
-        yield "</dd>"
+        yield f"<dt>{_text(outcome.tier)}</dt><dd>{_account(outcome)}</dd>"
     yield "</dl></details>"
+
+
+def _account(outcome: Outcome) -> str:
+    """What came of it in one tier.  White space is shown as it is, for a guest may have said something with it."""
+    head = _said(_word(outcome), outcome.verdict.value)
+    if outcome.stopped_by:
+        head += f", by {_text(outcome.stopped_by)}"
+    if outcome.verdict is not Verdict.SKIPPED:
+        head += f" ({outcome.seconds:.2f} s)"
+    lines = [head]
+    if outcome.says != outcome.attack.claim.says:
+        lines.append(_text(outcome.says))
+    for word, text in (("", outcome.detail), ("inside: ", outcome.seen), ("control: ", outcome.control)):
+        if text:
+            lines.append(f"{word}{_text(text)}")
+    if outcome.before:
+        lines.append(f"tried twice; at first {_text(outcome.before)}")
+    return "<br>".join(line for line in lines if line)
 
 
 def _word(outcome: Outcome) -> str:
