@@ -133,6 +133,8 @@ class _Zygote:
         self.wants_rules = False
         self.poller = select.poll()
         self.ready: list[tuple[int, int]] = []
+        #: A conversation with itself, in which a request is rehearsed.
+        self.mirror: list[socket.socket] = []
         #: What was asked for last: the request, and the descriptors that came with it.
         self.text = b""
         self.request: Any = None
@@ -236,6 +238,8 @@ class _Zygote:
             self.rights.append(rights)
         for fd in moved:
             os.close(fd)
+        high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OWN) for end in datagrams.pair()]
+        self.mirror = [socket.socket(fileno=fd) for fd in high]
 
     def _interpreter(self) -> None:
         """Make this the interpreter that a guest expects: its paths, its modules, nothing of ours by name."""
@@ -310,9 +314,10 @@ class _Zygote:
             self.ready = self.poller.poll(_QUIET_MS if self.wants_rules else None)
             if not self.ready:
                 self.wants_rules = False
-                if self.ruleset is None:
-                    with contextlib.suppress(OSError):  # then they are made with the next guest
+                with contextlib.suppress(OSError):  # then the rules are made with the next guest
+                    if self.ruleset is None:
                         self._make_rules()
+                    self._rehearse()
                 return False
         fd = self.ready.pop()[0]
         if fd == self.control.fileno():
@@ -356,6 +361,23 @@ class _Zygote:
             self.ruleset = None
             self.wants_rules = True
         return pid
+
+    def _rehearse(self) -> None:
+        """
+        Go through the last request once more, as far as the fork.
+
+        What is written to after a fork for the first time is copied, and for the next request that is done by now.
+        """
+        back, forth = self.mirror
+        datagrams.send_raw(back, self.text, [0] * (3 + self.request["entrances"]))
+        self.text, fds = datagrams.receive_raw(forth, _REQUEST)
+        try:
+            if self.isolated:
+                fds.extend(os.pipe2(os.O_CLOEXEC))
+            self.birth.prepare(_scan(self.text.decode(), 0)[0], fds, self.ruleset, self.no_rules)
+        finally:
+            while fds:
+                os.close(fds.pop())
 
     def _make_rules(self) -> None:
         """

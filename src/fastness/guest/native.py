@@ -43,7 +43,7 @@ _HELLO, _READY, _EVENT, _RESULT = 0x41, 0x42, 0x46, 0x48
 _ANSWER_CAP = (4 << 20) - 4096
 
 #: Milliseconds without work after which a guest that was made ahead sees to what the next one will need.
-_QUIET_MS = 15
+_QUIET_MS = 5
 #: Bytes of the conversation that are taken in at once.
 _PIECE = 4096
 
