@@ -1,7 +1,7 @@
 """
 Containers that the engine itself is asked for, without this package's first process in them.
 
-They are of the same image and have the same limits as a guest's; whoever asks for one says what else is to be different.
+They are of the same image and have the limits of a guest's; whoever asks for one says what else is to be different.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ def ask(method, path, body=None):
     with socket.socket(socket.AF_UNIX) as door:
         door.settimeout(5)
         door.connect(ENGINE)
-        door.sendall(f'{method} {path} HTTP/1.1\\r\\nHost: e\\r\\nContent-Length: {len(data)}\\r\\n\\r\\n'.encode() + data)
+        head = f'{method} {path} HTTP/1.1\\r\\nHost: e\\r\\nContent-Length: {len(data)}\\r\\n\\r\\n'
+        door.sendall(head.encode() + data)
         found = b''
         while part := door.recv(65536):
             found += part
@@ -75,7 +76,9 @@ def attack(arena: Arena) -> Effect:
             faults.append(f"{name} {'.'.join(path)} = {value!r}: {type(error).__name__}: {error}")
     wrongly = [engine.twists[number][1] for number in engine.started if number is not None and number < len(_limits())]
     what = [f"a container was started with {'.'.join(path)} of another type" for path in wrongly]
-    return Effect(bool(faults or what), "; ".join([*faults, *what])[:500] or f"all {len(engine.twists)} were taken well")
+    return Effect(
+        bool(faults or what), "; ".join([*faults, *what])[:500] or f"all {len(engine.twists)} were taken well"
+    )
 
 
 def control(arena: Arena) -> Effect:
@@ -97,7 +100,9 @@ def _engine(arena: Arena, twists: list[Twist]) -> Pretended:
 def _limits() -> list[Twist]:
     """What is to be refused."""
     parts = [("HostConfig", name) for name in _HOST] + [("Config", name) for name in _CONFIG]
-    return [("inspect", path, value) for path in (*parts, ("HostConfig",), ("Config",), ("Image",)) for value in _odd(path)]
+    return [
+        ("inspect", path, value) for path in (*parts, ("HostConfig",), ("Config",), ("Image",)) for value in _odd(path)
+    ]
 
 
 def _odd(path: tuple[str, ...]) -> Iterator[Any]:
@@ -134,7 +139,8 @@ ATTACK = Attack(
     id="containers.odd_answers",
     claim=Claim(
         Guarantee.CRASH_CONTAINED,
-        "What an engine answers in other types than it should is refused, and neither raised nor taken for what was asked.",
+        "What an engine answers in other types than it should is never taken for what was asked, and raises none but "
+        "documented errors.",
     ),
     tiers={"container": Expect(Layer.HOST)},
     attack=attack,

@@ -78,7 +78,7 @@ def _name(pid: int, started: int) -> str:
 
 def _ended(arena: Arena) -> int:
     """The number of a process that has ended."""
-    with subprocess.Popen(["true"], stdin=subprocess.DEVNULL, cwd=arena.work) as process:  # noqa: S607  # any will do
+    with subprocess.Popen(["true"], stdin=subprocess.DEVNULL, cwd=arena.work) as process:
         return process.pid
 
 
