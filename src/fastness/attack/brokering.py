@@ -175,12 +175,18 @@ class Broker:
         facts: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> RunResult:
-        """A run in the tier under attack that was granted these scopes.  ``facts`` are names that the code knows."""
+        """
+        A run in the tier under attack that was granted these scopes.  ``facts`` are names that the code knows.
+
+        Raises RuntimeError where it asked for nothing.
+        """
         calls = self.calls(*scopes, owner=owner, plugin=plugin, **(how or {}))
         sandbox = self.arena.box._sandbox()
         program = asking.program(self.arena, PRELUDE + _BY_HAND + code, **(facts or {}))
         request = sandbox._request(program, {"timeout": 8, **options})
-        return self.arena.came(drive(sandbox._runner.run(request, calls)))
+        found = self.arena.came(drive(sandbox._runner.run(request, calls)))
+        sure(found.usage.calls, f"no call came to the broker ({found.outcome.kind.value}: {found.outcome.detail})")
+        return found
 
     def kept(self, owner: str = "mine", plugin: str = "plugin") -> dict[str, Any]:
         """All that the storage has for these two."""

@@ -17,7 +17,7 @@ from fastness.attack.begun import fell
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Outcome, Verdict
 from fastness.plugins.isolated import IsolatedPlugin
 from fastness.runs import Outcome as RunOutcome
-from fastness.runs import OutcomeKind, RunResult
+from fastness.runs import OutcomeKind, RunResult, Usage
 from fastness.tier import Guarantee
 from fastness.waiting import drive
 
@@ -26,7 +26,8 @@ _TRACEBACK = b"Traceback (most recent call last):\n  File ...\nNameError: name '
 
 def ended(detail: str, **more: Any) -> RunResult:
     kind = OutcomeKind.GUEST_ERROR if detail else OutcomeKind.OK
-    return RunResult(outcome=RunOutcome(kind, detail), layers={"FS_CONFINED": "mountns"}, **more)
+    more = {"usage": Usage(calls=1), "layers": {"FS_CONFINED": "mountns"}, **more}
+    return RunResult(outcome=RunOutcome(kind, detail), **more)
 
 
 class _Box:
@@ -132,6 +133,13 @@ def test_it_is_so_whatever_way_a_program_is_run(way: Way) -> None:
     assert outcome.verdict is Verdict.UNEXPECTED
     assert "nothing was tried" in outcome.detail
     assert judged(Layer.NAMESPACE, ended("PermissionError: [Errno 13]"), way=way).verdict is Verdict.HELD
+
+
+def test_who_asks_a_broker_for_nothing_has_tried_nothing() -> None:
+    """Also where what it wrote was caught by the program itself."""
+    outcome = judged(Layer.HOST, ended("", usage=Usage()), way=_by_the_broker)
+    assert outcome.verdict is Verdict.UNEXPECTED
+    assert "no call came to the broker" in outcome.detail
 
 
 @pytest.mark.parametrize("live", [lambda arena, path: lives.life(arena, path.read_text()), hosting.isolated])
