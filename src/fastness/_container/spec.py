@@ -186,7 +186,8 @@ def differences(found: dict[str, Any], engine: Engine, image: Image, ask: Ask) -
     check("User", config.get("User"), f"{USER}:{USER}")
     check("Tty", config.get("Tty"), False)
     # Podman tells of none where there is none.
-    check("Healthcheck", as_table(config.get("Healthcheck")).get("Test") or ["NONE"], ["NONE"])
+    health = config.get("Healthcheck") or {}
+    check("Healthcheck", (health.get("Test") or ["NONE"]) if isinstance(health, dict) else health, ["NONE"])
     check("NetworkMode", host.get("NetworkMode"), "none")
     check("ReadonlyRootfs", host.get("ReadonlyRootfs"), True)
     check("Privileged", host.get("Privileged"), False)

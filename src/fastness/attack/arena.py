@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from fastness.errors import TierUnavailable
 from fastness.runs import RunResult
 
 if TYPE_CHECKING:
-    from fastness.sync import Sandbox
+    from fastness.sync import Sandbox, Session
 
 #: The variable of this process that holds a secret while an attempt runs.
 VARIABLE = "FASTNESS_ATTACK_SECRET"
@@ -32,6 +32,18 @@ VARIABLE = "FASTNESS_ATTACK_SECRET"
 NATIVE = ("confined", "isolated", "container")
 #: Guests have a /tmp of their own, where a missing file is no refusal; this one they never have.
 _PLACE = "/var/tmp"  # noqa: S108  # a folder of our own is made in it, by mkdtemp
+
+
+class _Session:
+    """A session of an attempt, which takes note of what comes of each execute."""
+
+    def __init__(self, arena: Arena, inner: Session) -> None:
+        self._arena = arena
+        self._inner = inner
+
+    def execute(self, code: str, **options: Any) -> RunResult:
+        """Run code in the session's guest."""
+        return self._arena.came(self._inner.execute(code, **options))
 
 
 class Arena:
@@ -48,7 +60,7 @@ class Arena:
         self._box = box
         #: Whether the attempt has asked which tier it is made in, or for that tier's sandbox.
         self.knows_tier = False
-        #: What came of the programs that were run in the tier.
+        #: What came of the programs that were run in the tier, by whatever way in.
         self.results: list[RunResult] = []
         self.token = "canary-" + secrets.token_hex(12)
         self.name = "fastness_attack_" + secrets.token_hex(8)
@@ -118,20 +130,27 @@ class Arena:
 
     def run(self, code: str, **options: Any) -> RunResult:
         """A program in the tier under attack."""
-        return self._came(self.box.run(code, **{"timeout": 10, **options}))
+        return self.came(self.box.run(code, **{"timeout": 10, **options}))
 
     def module(self, wasm: bytes, **options: Any) -> RunResult:
         """A WASI command module in the tier under attack."""
-        return self._came(self.box.run(module=wasm, **{"timeout": 10, **options}))
+        return self.came(self.box.run(module=wasm, **{"timeout": 10, **options}))
 
     def command(self, *arguments: str, **options: Any) -> RunResult:
         """A command in the tier under attack.  Raises ``Skip`` where none can be run on this machine."""
         try:
-            return self._came(self.box.run(command=list(arguments), **{"timeout": 10, **options}))
+            return self.came(self.box.run(command=list(arguments), **{"timeout": 10, **options}))
         except TierUnavailable as unavailable:
             raise Skip(f"no commands: {unavailable}") from None
 
-    def _came(self, result: RunResult) -> RunResult:
+    @contextlib.contextmanager
+    def session(self, **options: Any) -> Iterator[_Session]:
+        """A session in the tier under attack."""
+        with self.box.session(**{"timeout": 10, **options}) as session:
+            yield _Session(self, session)
+
+    def came(self, result: RunResult) -> RunResult:
+        """Take note of what came of a program that was run in another way; the result, as it was given."""
         self.results.append(result)
         return result
 

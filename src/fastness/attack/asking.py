@@ -315,7 +315,7 @@ def ask(arena: Arena, code: str, *, owner: str = "mine", **options: Any) -> tupl
     )
     sandbox = arena.box._sandbox()
     request = sandbox._request(program(arena, code), {"timeout": 10, **options})
-    return drive(sandbox._runner.run(request, calls)), desk
+    return arena.came(drive(sandbox._runner.run(request, calls))), desk
 
 
 def careless(arena: Arena, *codes: str) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Errors of a program that is wrong in itself.
 _WRONG = frozenset({"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError"})
 #: Errors of a program that has not found what it needs, which is what stops an attack only where that is said.
-_MISSING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"})
+_MISSING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "ReferenceError"})
 #: Layers by which an attack is stopped because what it needs is not there.
 _ABSENT = frozenset({Layer.ABSENT, Layer.GUEST, Layer.WASI})
 #: What a command ends with that could not be started.

@@ -42,6 +42,9 @@ PRELUDE = """
 def attempt(call, *given, **named):
     try:
         value = call(*given, **named)
+    except (NameError, SyntaxError):
+        # Wrong in itself, and refused by nobody.
+        raise
     except Exception as error:
         print('refused:', ascii(str(error)), flush=True)
         return None
@@ -172,12 +175,18 @@ class Broker:
         facts: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> RunResult:
-        """A run in the tier under attack that was granted these scopes.  ``facts`` are names that the code knows."""
+        """
+        A run in the tier under attack that was granted these scopes.  ``facts`` are names that the code knows.
+
+        Raises RuntimeError where it asked for nothing.
+        """
         calls = self.calls(*scopes, owner=owner, plugin=plugin, **(how or {}))
         sandbox = self.arena.box._sandbox()
         program = asking.program(self.arena, PRELUDE + _BY_HAND + code, **(facts or {}))
         request = sandbox._request(program, {"timeout": 8, **options})
-        return drive(sandbox._runner.run(request, calls))
+        found = self.arena.came(drive(sandbox._runner.run(request, calls)))
+        sure(found.usage.calls, f"no call came to the broker ({found.outcome.kind.value}: {found.outcome.detail})")
+        return found
 
     def kept(self, owner: str = "mine", plugin: str = "plugin") -> dict[str, Any]:
         """All that the storage has for these two."""
@@ -319,16 +328,25 @@ def unsent(adapter: Net, body: bytes) -> Net:
 @contextlib.contextmanager
 def programs(arena: Arena) -> Iterator[Broker]:
     """A broker whose adapter of ``process`` runs programs as the host of plugins does.  Raises Skip without a tier."""
-    from fastness.capabilities.process import Process
+    from fastness.capabilities.process import Ended, Process, Wanted
     from fastness.plugins.boxes import Boxes
+    from fastness.runs import Outcome, OutcomeKind, RunResult
 
     boxes = Boxes()
+
+    async def run(wanted: Wanted) -> Ended:
+        ended = await boxes.run(wanted)
+        outcome = Outcome(OutcomeKind(ended.outcome), "")
+        # What of it shows whether the program came as far as what it was to try.
+        arena.came(RunResult(outcome=outcome, runtime="command", exit_code=ended.exit_code, stderr_bytes=ended.stderr))
+        return ended
+
     try:
         try:
             boxes.check("isolated")
         except TierUnavailable as unavailable:
             raise Skip(f"no programs: {unavailable}") from None
-        with Broker(arena, more={"process": Process(boxes.run)}) as broker:
+        with Broker(arena, more={"process": Process(run)}) as broker:
             yield broker
     finally:
         boxes.close()

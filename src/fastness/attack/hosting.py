@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fastness import config
 from fastness._wasi import home
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fastness.attack.outside import Bare
     from fastness.capability import Adapter
     from fastness.plugins.isolated import IsolatedPlugin
+    from fastness.runner.runner import Runner
     from fastness.runs import RunResult
 
 #: Files of a plugin by path.
@@ -96,6 +97,21 @@ def put(folder: Path, files: Files) -> Path:
     return folder
 
 
+class _Runner:
+    """That of the sandbox under attack, which is there already; the attempt takes note of what comes of each run."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._inner = arena.box._sandbox()._runner
+
+    async def run(self, *given: Any, **named: Any) -> RunResult:
+        """As the sandbox's own."""
+        return self._arena.came(await self._inner.run(*given, **named))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
 class Home:
     """
     A host of plugins in a home of its own; ``data`` is that home's folder, and ``settings`` what its operator says.
@@ -128,8 +144,7 @@ class Home:
             self._put_back()
             raise
         self._own = self.host._runner
-        # Guests of the tier under attack are there already.
-        self.host._runner = arena.box._sandbox()._runner
+        self.host._runner = cast("Runner", _Runner(arena))
 
     def _base(self, kind: str) -> str:
         return str(self.top / kind) if kind in ("data", "config") else self._before(kind)
@@ -338,5 +353,7 @@ def isolated(arena: Arena, path: Path, **how: Any) -> Iterator[IsolatedPlugin]:
     try:
         yield plugin
     finally:
+        for result in plugin.results.values():
+            arena.came(result)
         plugin.close()
         log.close()

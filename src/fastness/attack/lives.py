@@ -127,6 +127,8 @@ def life(
         host.register(SimpleNamespace(manifest={"id": "other"}))
         yield Life(host, plugin)
     finally:
+        for result in plugin.results.values():
+            arena.came(result)
         host.stop()
         plugin.close()
 

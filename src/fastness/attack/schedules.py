@@ -131,7 +131,8 @@ class Timed:
     def __init__(self, arena: Arena) -> None:
         self.home = hosting.Home(arena)
         self.fired: list[Fired] = []
-        self.home.host._on_fired = self.fired.append
+        self._arena = arena
+        self.home.host._on_fired = self._told
 
     def install(self, code: str, *methods: str, standing: int = STANDING, **how: Any) -> None:
         """The plugin, with ``schedule`` and ``storage`` among its wishes."""
@@ -142,6 +143,12 @@ class Timed:
     def start(self) -> None:
         """Have what is due called from now on."""
         self.home.host.start_schedule()
+
+    def _told(self, fired: Fired) -> None:
+        # They run in a host of their own.
+        if fired.result is not None:
+            self._arena.came(fired.result)
+        self.fired.append(fired)
 
     def wait(self, count: int = 1) -> None:
         """Until so many were called, or were not and that was told.  Raises RuntimeError."""

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fastness.attack import runner
+from fastness.attack import asking, brokering, corpus, hosting, lives, runner, schedules
 from fastness.attack.arena import Arena
 from fastness.attack.begun import fell
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Outcome, Verdict
+from fastness.plugins.isolated import IsolatedPlugin
 from fastness.runs import Outcome as RunOutcome
-from fastness.runs import OutcomeKind, RunResult
+from fastness.runs import OutcomeKind, RunResult, Usage
 from fastness.tier import Guarantee
+from fastness.waiting import drive
 
 _TRACEBACK = b"Traceback (most recent call last):\n  File ...\nNameError: name 'x' is not defined\n"
 
 
 def ended(detail: str, **more: Any) -> RunResult:
     kind = OutcomeKind.GUEST_ERROR if detail else OutcomeKind.OK
-    return RunResult(outcome=RunOutcome(kind, detail), layers={"FS_CONFINED": "mountns"}, **more)
+    more = {"usage": Usage(calls=1), "layers": {"FS_CONFINED": "mountns"}, **more}
+    return RunResult(outcome=RunOutcome(kind, detail), **more)
 
 
 class _Box:
-    """Answers each run with the next of these results."""
+    """Answers each run, by whatever way, with the next of these results."""
 
     def __init__(self, *results: RunResult) -> None:
         self._left = list(results)
@@ -31,10 +39,23 @@ class _Box:
     def run(self, *_: Any, **__: Any) -> RunResult:
         return self._left.pop(0)
 
+    @contextlib.contextmanager
+    def session(self, **_: Any) -> Iterator[Any]:
+        yield SimpleNamespace(execute=self.run)
 
-def judged(layer: Layer, *results: RunResult) -> Outcome:
+    def _sandbox(self) -> Any:
+        async def run(*_: Any, **__: Any) -> RunResult:
+            return self.run()
+
+        return SimpleNamespace(_request=lambda *_: None, _runner=SimpleNamespace(run=run))
+
+
+Way = Callable[[Arena], RunResult]
+
+
+def judged(layer: Layer, *results: RunResult, way: Way = lambda arena: arena.run("")) -> Outcome:
     def attempt(arena: Arena) -> Effect:
-        found = [arena.run("") for _ in results]
+        found = [way(arena) for _ in results]
         return Effect(False, "nothing happened", found[-1])
 
     attack = Attack(
@@ -78,3 +99,110 @@ def test_what_is_absent_may_be_missed() -> None:
     assert not fell([missing], Expect(Layer.ABSENT))
     assert fell([missing], Expect(Layer.FRESH))
     assert fell([ended("NameError: name 'x' is not defined")], Expect(Layer.ABSENT))
+
+
+def _in_a_session(arena: Arena) -> RunResult:
+    with arena.session() as session:
+        return session.execute("")
+
+
+def _by_the_broker(arena: Arena) -> RunResult:
+    with brokering.Broker(arena) as broker:
+        return broker.run("")
+
+
+def _by_hand(arena: Arena) -> RunResult:
+    return asking.ask(arena, "")[0]
+
+
+def _by_a_host_of_plugins(arena: Arena) -> RunResult:
+    return drive(hosting._Runner(arena).run())
+
+
+def _when_it_is_due(arena: Arena) -> RunResult:
+    result = arena.box.run("")
+    timed = schedules.Timed(arena)
+    with timed:
+        timed._told(SimpleNamespace(result=result))  # type: ignore[arg-type]  # all that it looks at
+    return result
+
+
+@pytest.mark.parametrize("way", [_in_a_session, _by_the_broker, _by_hand, _by_a_host_of_plugins, _when_it_is_due])
+def test_it_is_so_whatever_way_a_program_is_run(way: Way) -> None:
+    outcome = judged(Layer.NAMESPACE, ended("NameError: name 'x' is not defined"), way=way)
+    assert outcome.verdict is Verdict.UNEXPECTED
+    assert "nothing was tried" in outcome.detail
+    assert judged(Layer.NAMESPACE, ended("PermissionError: [Errno 13]"), way=way).verdict is Verdict.HELD
+
+
+def test_who_asks_a_broker_for_nothing_has_tried_nothing() -> None:
+    """Also where what it wrote was caught by the program itself."""
+    outcome = judged(Layer.HOST, ended("", usage=Usage()), way=_by_the_broker)
+    assert outcome.verdict is Verdict.UNEXPECTED
+    assert "no call came to the broker" in outcome.detail
+
+
+@pytest.mark.parametrize("live", [lambda arena, path: lives.life(arena, path.read_text()), hosting.isolated])
+def test_it_is_so_of_plugins_that_live_with_their_host(
+    live: Callable[[Arena, Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = {"setup": ended("NameError: name 'x' is not defined")}
+    plugin = SimpleNamespace(manifest={"id": "attacker"}, results=results, close=lambda: None)
+    monkeypatch.setattr(IsolatedPlugin, "load", lambda *_, **__: plugin)
+    (tmp_path / "attacker.py").write_text("")
+    with Arena("isolated", _Box()) as arena:  # type: ignore[arg-type]  # none is asked
+        with live(arena, tmp_path / "attacker.py"):
+            pass
+        assert fell(arena.results, Expect(Layer.NAMESPACE))
+
+
+@pytest.mark.parametrize(("status", "says"), [(127, b""), (1, _TRACEBACK), (1, b"sh: Permission denied"), (0, b"")])
+def test_it_is_so_of_programs_that_a_guest_has_run(status: int, says: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fastness.capabilities.process import Ended, Wanted
+    from fastness.plugins import boxes
+
+    class Boxes:
+        def check(self, tier: str) -> None:
+            """It is there."""
+
+        async def run(self, wanted: Wanted) -> Ended:
+            kind = "guest_error" if status else "ok"
+            return Ended(outcome=kind, exit_code=status, stdout=b"", stderr=says, files={})
+
+        def close(self) -> None:
+            """Nothing is held."""
+
+    monkeypatch.setattr(boxes, "Boxes", Boxes)
+    with Arena("isolated", _Box()) as arena:  # type: ignore[arg-type]  # none is asked
+        with brokering.programs(arena) as broker:
+            process: Any = broker._adapters["process"]
+            drive(process._run(Wanted(argv=("x",), files={}, tier="isolated", seconds=1.0, memory=1 << 20, tenant="t")))
+        assert bool(fell(arena.results, Expect(Layer.HOST))) == (status == 127 or says == _TRACEBACK)
+
+
+def test_what_is_wrong_in_itself_is_not_said_to_be_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs that ask a broker go on where they are refused, and only there."""
+    space: dict[str, Any] = {}
+    exec(brokering.PRELUDE, space)
+    with pytest.raises(NameError):
+        eval("attempt(lambda: no_such_name)", space)
+    eval("attempt(open, '/no/such/file')", space)
+    assert capsys.readouterr().out.startswith("refused: ")
+
+
+def test_what_is_missing_in_javascript_is_not_there_either() -> None:
+    missing = ended("ReferenceError: 'x' is not defined", runtime="javascript")
+    assert fell([missing], Expect(Layer.BROKER, "not_granted"))
+    assert not fell([missing], Expect(Layer.ABSENT))
+
+
+def test_no_attack_goes_round_what_takes_note_of_results() -> None:
+    """It runs what it runs by its arena, or by what tells the arena of it."""
+    ways = {"run", "session", "execute"}
+    found = []
+    for path in Path(corpus.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr in ways and ast.unparse(called.value).endswith(".box"):
+                found.append(f"{path.name}:{node.lineno}")
+    assert found == []

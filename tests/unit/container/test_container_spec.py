@@ -176,7 +176,14 @@ class TestOddAnswers:
     def test_of_the_rest_of_it(self, key: str, odd: object) -> None:
         assert spec.differences({**told(), key: odd}, engine(), IMAGE, ASK)
 
-    def test_a_check_of_health_is_seen(self) -> None:
+    @pytest.mark.parametrize("check", [{"Test": ["CMD", "true"]}, {"Test": "x"}, True, "x", [7], 7])
+    def test_a_check_of_health_is_seen(self, check: object) -> None:
         found = told()
-        found["Config"] = {**found["Config"], "Healthcheck": {"Test": ["CMD", "true"]}}
+        found["Config"] = {**found["Config"], "Healthcheck": check}
         assert [one for one in spec.differences(found, engine(), IMAGE, ASK) if "Healthcheck" in one]
+
+    @pytest.mark.parametrize("check", [{"Test": ["NONE"]}, {"Test": None}, {}, None])
+    def test_none_is_none_in_the_words_of_either_engine(self, check: object) -> None:
+        found = told()
+        found["Config"] = {**found["Config"], "Healthcheck": check}
+        assert not [one for one in spec.differences(found, engine(), IMAGE, ASK) if "Healthcheck" in one]

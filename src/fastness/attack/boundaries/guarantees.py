@@ -24,7 +24,10 @@ BOUNDARIES = (
         Guarantee.ADDRESS_SPACE,
         breaches=(
             Breach("Guest code reads or writes memory of the caller."),
-            Breach("Guest code reads what another run or tenant left.", attacks=("state.*",)),
+            Breach(
+                "Guest code reads what another run or tenant left.",
+                attacks=("state.*", "containers.left_in_folders"),
+            ),
             Breach(
                 "Guest code signals or ends a process of the caller's, or one of another run.",
                 tiers=("wasm", *_NATIVE),
@@ -78,6 +81,12 @@ BOUNDARIES = (
                     "worker": "tests/security/test_worker_tree.py",
                     "confined": "tests/security/test_native_ends.py",
                 },
+            ),
+            Breach(
+                "A program of an image's own runs in a guest's container, beside what its first process holds to its "
+                "limits.",
+                tiers=("container",),
+                attacks=("containers.health_check",),
             ),
             Breach(
                 "A call that a guest has made goes on after its run has ended or was cancelled.",
@@ -138,6 +147,18 @@ BOUNDARIES = (
                 "The frame parser, the value decoder or staging raises something else than the documented "
                 "error, hangs, or takes memory without bound.",
                 attacks=("calls.*", "channel.*", "broker.storage_odd_data"),
+            ),
+            Breach(
+                "What an engine answers in other types than it should is taken for what was asked, or raises something "
+                "else than the documented error.",
+                tiers=("container",),
+                attacks=("containers.odd_answers",),
+            ),
+            Breach(
+                "What removes the containers that dead processes left removes one that is somebody else's, or one of a "
+                "process that lives.",
+                tiers=("container",),
+                attacks=("containers.swept",),
             ),
         ),
         limits=(

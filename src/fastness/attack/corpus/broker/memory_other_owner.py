@@ -21,6 +21,10 @@ for more in ({}, {'owner': 'other'}, {'plugin': 'plugin-other'}, {'of': 'owner'}
         attempt(ctx.memory.get, id=number, **more)
 for text in (b'{"words": "secret", "owner": "other"}', b'{"words": "secret", "path": "../other/p-plugin.db"}'):
     by_hand('memory', 'search', text)
+for text in (b'{"owner": "other"}', b'{"plugin": "plugin-other"}', b'{"of": "owner", "tags": ["secret"]}'):
+    by_hand('memory', 'list', text)
+for text in (b'{"id": 1, "owner": "other"}', b'{"id": 1, "plugin": "plugin-other"}'):
+    by_hand('memory', 'get', text)
 """
 
 

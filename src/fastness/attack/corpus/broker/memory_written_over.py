@@ -13,12 +13,16 @@ SCOPE = MemoryScope(notes=100, quota=1 << 20, of="owner")
 PLANTED = "\nctx.memory.add(text='the door is locked at ten')\n"
 
 CODE = """
-for note in (attempt(ctx.memory.list) or {'notes': []})['notes']:
+notes = (attempt(ctx.memory.list) or {'notes': []})['notes']
+for note in notes:
     attempt(ctx.memory.update, id=note['id'], text='the door is never locked')
     attempt(ctx.memory.update, id=note['id'], text='the door is never locked', plugin='other')
     attempt(ctx.memory.delete, id=note['id'])
 for text in (ctx.memory.list() or {'notes': []})['notes'] or ['NOTHING']:
     print('LEFT', text['excerpt'] if isinstance(text, dict) else text, flush=True)
+for note in notes:
+    by_hand('memory', 'update', b'{"id": %d, "text": "the door is never locked", "plugin": "other"}' % note['id'])
+    by_hand('memory', 'delete', b'{"id": %d, "plugin": "other"}' % note['id'])
 """
 
 

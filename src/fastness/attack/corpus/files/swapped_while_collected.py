@@ -43,7 +43,7 @@ threading.Thread(target=swap, daemon=True).start()
 
 def attack(arena: Arena) -> Effect:
     """In a session, which lives on while its files are collected."""
-    with arena.box.session(timeout=10) as session:
+    with arena.session() as session:
         result = session.execute(arena.python(CODE))
         if not result.ok:
             raise RuntimeError(f"nothing was swapped: {result.outcome.detail}")

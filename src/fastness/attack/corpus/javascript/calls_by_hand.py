@@ -65,7 +65,7 @@ def _ask(arena: Arena, gate: Gate) -> RunResult:
     )
     sandbox = arena.box._sandbox()
     request = sandbox._request(arena.javascript(CODE), {"timeout": 10, "runtime": "javascript"})
-    return drive(sandbox._runner.run(request, calls))
+    return arena.came(drive(sandbox._runner.run(request, calls)))
 
 
 ATTACK = Attack(

@@ -58,7 +58,8 @@ def control(arena: Arena) -> Effect:
 ATTACK = Attack(
     id="plugins.live_value",
     claim=Claim(Guarantee.ADDRESS_SPACE, "What a plugin returns is plain data or a text, and never an object."),
-    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.HOST, outcomes=("ok", "guest_error"))),
+    # Only plain data can be said; the guest finds no way to send anything else.
+    tiers=dict.fromkeys(("wasm", "worker", "confined", "isolated"), Expect(Layer.ABSENT)),
     attack=attack,
     control=control,
 )
