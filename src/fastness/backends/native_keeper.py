@@ -30,8 +30,8 @@ _LOOK_S = 1.0
 #: together they are less work, and the next run, where it follows at once, needs the processors more.
 _QUIET_S = 0.01
 _BURY_AFTER_S = 0.1
-#: How many wait at most.
-_DEAD_MOST = 32
+#: How many wait at most, each with its slot and its folder.
+DEAD_MOST = 12
 
 
 class Keeper:
@@ -59,7 +59,7 @@ class Keeper:
             if later:
                 now = time.monotonic()
                 self._dead.append((family, guest))
-                first, full = len(self._dead) == 1, len(self._dead) == _DEAD_MOST
+                first, full = len(self._dead) == 1, len(self._dead) == DEAD_MOST
                 if first:
                     self._bury_by = now + _BURY_AFTER_S
                 self._bury_at = 0.0 if full else min(now + _QUIET_S, self._bury_by)

@@ -5,6 +5,7 @@ Native guests in numbers: runs a second, memory of those that wait, many at once
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from fastness._linux import cgroup
 from fastness.api import AsyncSandbox
+from fastness.backends.native_keeper import DEAD_MOST
 from fastness.backends.native_slots import place
 from fastness.bench.native import (
     TIERS,
@@ -228,6 +230,10 @@ def growth(tier: str, runs: int) -> tuple[float, Trace, Trace]:
     with Sandbox(tier=tier, pool=0) as box:
         for _ in range(_WARM_RUNS):
             box.run("print(1)")
+        with contextlib.ExitStack() as many:
+            # As many as may wait to be seen to their end, and a few: what is made once for that is made now.
+            for _ in range(DEAD_MOST + 4):
+                many.enter_context(box.session())
         time.sleep(0.5)
         before = Trace(box)
         for number in range(runs):
