@@ -39,6 +39,8 @@ F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1, 2, 4, 8
 SEALED = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
 
 
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
 #: ``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of mallopt(3), and what they are set to.
 _TRIM, _TRIM_BYTES = -1, 2 << 20
 _MAPPED, _MAPPED_BYTES = -3, 4 << 20
@@ -68,6 +70,35 @@ def trim() -> None:
         return
     # SAFETY: one integer.
     malloc_trim(0)
+
+
+#: Bytes of pieces that :func:`drain` takes, the largest first; the library keeps lists of all sizes of the second part.
+_PIECES = (1 << 16, 1 << 14, 1 << 12, *range(1032, 23, -16))
+#: How many it takes of one size at most.
+_PIECES_MOST = 4096
+
+
+def drain() -> None:
+    """
+    Take all free pieces inside the C library's heap for good, so that what is allocated next is at its end, together.
+
+    A piece that was freed is written to when it is used again, and they are all over the heap.  After :func:`trim`.
+    """
+    try:
+        library = C.CDLL(None)
+        malloc, sbrk = library.malloc, library.sbrk
+    except AttributeError:
+        return
+    malloc.restype, malloc.argtypes = C.c_size_t, [C.c_size_t]
+    sbrk.restype, sbrk.argtypes = C.c_size_t, [C.c_ssize_t]
+    # SAFETY: asks where the heap ends, and moves nothing.
+    end = sbrk(0)
+    for size in _PIECES:
+        for _ in range(_PIECES_MOST):
+            # SAFETY: nothing is written to what this returns, and it is never freed.
+            place = malloc(size)
+            if not place or not end - _PAGE > place:
+                break
 
 
 def map_image(address: int, length: int, fd: int, offset: int = 0) -> None:

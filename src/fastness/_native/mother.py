@@ -69,7 +69,7 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
                 _map(proc, process, uid)
             held.append(stock.give(process, uid, files, size))
             # Before the guest goes on, or its own first word might be the first that the caller hears.
-            own[:] = process, held[-1]
+            own[:] = [process, held[-1]]
             hello.put(0, talk)
             box.greet(talk, process, held[-1], hello)
             said = b"+"

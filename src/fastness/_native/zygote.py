@@ -238,8 +238,8 @@ class _Zygote:
             self.rights.append(rights)
         for fd in moved:
             os.close(fd)
-        high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OWN) for end in datagrams.pair()]
-        self.mirror = [socket.socket(fileno=fd) for fd in high]
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OWN) for end in datagrams.pair()]
+        self.mirror = [socket.socket(fileno=fd) for fd in ends]
 
     def _interpreter(self) -> None:
         """Make this the interpreter that a guest expects: its paths, its modules, nothing of ours by name."""
@@ -255,6 +255,8 @@ class _Zygote:
         for name in [name for name in main if not name.startswith("__")]:
             del main[name]
         if self.boot is not None:
+            # This interpreter's alone: what its linker does at once no guest does for the first time.
+            os.environ.pop("LD_BIND_NOW", None)
             os.environ["TMPDIR"] = config["temporary"]
             os.environ["MPLCONFIGDIR"] = config["temporary"]
             for name in config["preload"]:
@@ -292,6 +294,7 @@ class _Zygote:
             talk = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, box.TALK)
             self.boot.settle(talk, places, reseeded=self.reseeded)
             os.dup2(0, box.TALK, inheritable=False)
+            self.boot.practise()
         interior.quiet_forks()
         sys.orig_argv[:] = sys.argv
         self.birth = birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users)
@@ -305,6 +308,7 @@ class _Zygote:
         # What a fork does not find it need not copy.
         profiles.forget_texts()
         memory.trim()
+        memory.drain()
         datagrams.send(self.control, {"ready": os.getpid()})
         self.poller.register(self.control, select.POLLIN)
 

@@ -6,6 +6,8 @@ import ctypes as C
 import errno
 import os
 import select
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -147,3 +149,37 @@ def test_timer_expires_once_and_can_be_disarmed() -> None:
     timer.arm(0.001)
     assert poller.poll(5000)
     os.close(timer.fd)
+
+
+_DRAINED = """
+import ctypes as C, os, random, sys
+sys.path.insert(0, sys.argv[1])
+from fastness._linux import memory
+library = C.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = C.c_size_t, [C.c_size_t]
+library.free.argtypes = [C.c_size_t]
+library.sbrk.restype, library.sbrk.argtypes = C.c_size_t, [C.c_ssize_t]
+sizes = [24, 40, 120, 200, 520, 1000, 4000]
+# What is taken and given back all over the heap leaves pieces there, most of which are used again.
+held = [library.malloc(random.choice(sizes)) for _ in range(20000)]
+random.shuffle(held)
+for place in held[:15000]:
+    library.free(place)
+def old(end):
+    return sum(library.malloc(size) < end - 4096 for size in sizes for _ in range(5))
+memory.trim()
+before = old(library.sbrk(0))
+memory.trim()
+end = library.sbrk(0)
+memory.drain()
+print(before, old(end))
+"""
+
+
+def test_what_is_allocated_after_a_drain_is_at_the_end_of_the_heap() -> None:
+    """Before it pieces between others were used again, and after it none is."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(memory.__file__)))
+    done = subprocess.run([sys.executable, "-c", _DRAINED, root], capture_output=True, text=True, check=True)
+    before, after = map(int, done.stdout.split())
+    assert before > 20
+    assert after == 0
