@@ -15,6 +15,7 @@ import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import math
 import os
 import signal
 import sys
@@ -34,8 +35,9 @@ MODULES = {
     "capabilities._urls": (("capabilities/test_urls.py",), 91),
     "capabilities._headers": (("capabilities/test_headers.py",), 81),
 }
-#: Seconds for the tests of one mutant; more is an endless loop.
-PATIENCE_S = 90
+#: The tests of one mutant have so many times what the unmutated ones took, just before and on the same machine, and so
+#: many seconds at least; more is an endless loop.
+PATIENCE, PATIENCE_S = 10, 15
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -63,16 +65,17 @@ class _Mutator(ast.NodeTransformer):
         return True
 
     def visit(self, node: ast.AST) -> ast.AST:
-        # Annotations are not run; what a raise says is for readers.
-        for name in ("annotation", "returns"):
-            if getattr(node, name, None) is not None:
-                kept = getattr(node, name)
-                setattr(node, name, None)
-                try:
-                    return super().visit(node)
-                finally:
-                    setattr(node, name, kept)
-        return super().visit(node)
+        # Annotations are not run; what a raise says is for readers; a decorator's number is how much a cache holds.
+        kept = {name: getattr(node, name) for name in ("annotation", "returns") if getattr(node, name, None) is not None}
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            kept["decorator_list"] = node.decorator_list
+        for name in kept:
+            setattr(node, name, [] if name == "decorator_list" else None)
+        try:
+            return super().visit(node)
+        finally:
+            for name, value in kept.items():
+                setattr(node, name, value)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         # Its bases and options say what it is, and decide nothing.
@@ -153,14 +156,26 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self._code, module.__dict__)  # our own text, a little changed
 
 
-def _noticed(name: str, path: Path, made: ast.Module, tests: tuple[str, ...]) -> bool:
+class _Brief:
+    """For pytest: one example that fails is enough, without a smaller one being looked for, and none is kept."""
+
+    @staticmethod
+    def pytest_configure() -> None:
+        from hypothesis import Phase, settings
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", settings.get_profile("fastness"), phases=phases, database=None)
+        settings.load_profile("mutants")
+
+
+def _noticed(name: str, path: Path, made: ast.Module, tests: tuple[str, ...], patience_s: int) -> bool:
     """Whether the tests fail, or do not end, with this module; in a child, which has imported nothing of ours before."""
     child = os.fork()
     if not child:
         status = 1
         try:
             os.setpgid(0, 0)
-            signal.alarm(PATIENCE_S)
+            signal.alarm(patience_s)
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(null, stream)
@@ -168,7 +183,7 @@ def _noticed(name: str, path: Path, made: ast.Module, tests: tuple[str, ...]) ->
             import pytest
 
             options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", "not slow and not long"]
-            status = int(pytest.main([*options, *(f"tests/unit/{one}" for one in tests)]))
+            status = int(pytest.main([*options, *(f"tests/unit/{one}" for one in tests)], plugins=[_Brief()]))
         finally:
             os._exit(status)
     _, ended = os.waitpid(child, 0)
@@ -184,11 +199,13 @@ def survivors(module: str) -> Iterator[str]:
     path = ROOT / "src" / "fastness" / (module.replace(".", "/") + ".py")
     source = path.read_text("utf-8")
     whole, _, count = mutant(source, -1)
-    if _noticed(f"fastness.{module}", path, whole, tests):
+    began = time.monotonic()
+    if _noticed(f"fastness.{module}", path, whole, tests, 60 * PATIENCE_S):
         raise SystemExit(f"{module}: its tests fail without a mutation")
+    patience_s = max(PATIENCE_S, math.ceil(PATIENCE * (time.monotonic() - began)))
     for number in range(count):
         made, what, _ = mutant(source, number)
-        yield "" if _noticed(f"fastness.{module}", path, made, tests) else what
+        yield "" if _noticed(f"fastness.{module}", path, made, tests, patience_s) else what
 
 
 def main() -> int:
