@@ -66,7 +66,9 @@ class _Mutator(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         # Annotations are not run; what a raise says is for readers; a decorator's number is how much a cache holds.
-        kept = {name: getattr(node, name) for name in ("annotation", "returns") if getattr(node, name, None) is not None}
+        kept = {
+            name: getattr(node, name) for name in ("annotation", "returns") if getattr(node, name, None) is not None
+        }
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             kept["decorator_list"] = node.decorator_list
         for name in kept:

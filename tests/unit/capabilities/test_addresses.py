@@ -123,7 +123,11 @@ def test_reads_as_inet_aton_does(text: str) -> None:
 
 def test_the_largest_numbers_are_read() -> None:
     """Each part of an address goes up to its last number, and an IPv6 address is as long as one can be."""
-    for text, found in (("255.255.255.255", "255.255.255.255"), ("255.1", "255.0.0.1"), ("1.255.65535", "1.255.255.255")):
+    for text, found in (
+        ("255.255.255.255", "255.255.255.255"),
+        ("255.1", "255.0.0.1"),
+        ("1.255.65535", "1.255.255.255"),
+    ):
         assert read_ipv4(text) == IPv4Address(found)
     longest = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255"
     assert read_ipv6(longest) == IPv6Address(2**128 - 1)

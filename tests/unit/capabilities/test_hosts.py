@@ -5,6 +5,7 @@ Names of hosts are brought into one form, and patterns take in exactly what they
 from __future__ import annotations
 
 import socket
+import sys
 from ipaddress import ip_address
 
 import pytest
@@ -43,6 +44,37 @@ def test_what_names_no_host(text: str) -> None:
     """Controls, characters that no name has, and names that programs read in different ways are refused."""
     with pytest.raises(BadHost):
         host_of(text)
+
+
+def why(text: str) -> str:
+    """Why it names no host; "" where it does."""
+    try:
+        host_of(text)
+    except BadHost as error:
+        return str(error)
+    return ""
+
+
+def test_how_long_a_host_may_be() -> None:
+    """253 characters as it is asked for (RFC 1035), a dot at its end beside them; and 1,000 of text to read it from."""
+    longest = ".".join(["a" * 63] * 3 + ["b" * 61])
+    assert len(longest) == 253
+    assert host_of(longest).name == host_of(longest + ".").name == longest
+    assert "letters, digits and hyphens" in why(longest + "b")
+    # What is mapped to nothing counts as text that is read.
+    text = "a" + "\u00ad" * 994 + ".test"
+    assert len(text) == 1_000
+    assert host_of(text).name == "a.test"
+    assert "too long" in why("\u00ad" + text)
+
+
+def test_a_name_that_is_not_ascii_takes_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it such a name is refused, and one is told what is missing; others are read as ever."""
+    monkeypatch.setitem(sys.modules, "idna", None)
+    host_of.cache_clear()
+    assert "takes fastness[net] to read" in why("bücher.example")
+    assert host_of("a.example").name == "a.example"
+    host_of.cache_clear()
 
 
 @given(st.text(max_size=40))
@@ -114,6 +146,9 @@ def test_what_is_no_pattern(text: str) -> None:
         ("::zz", "a colon"),
         ("1::2::3", "a colon"),
         ("[::zz]", "brackets"),
+        ("a:" + "b" * 998, "a colon"),
+        ("a:" + "b" * 999, "too long"),
+        ("*.1.1.1.1", "a wildcard before an address"),
     ],
 )
 def test_why_a_text_is_no_pattern(text: str, words: str) -> None:
