@@ -76,7 +76,8 @@ class Actions(Notes):
     """Does more than the machine's description of its kind knows of, as an adapter with actions of the operator's does."""
 
     spec = msgspec.structs.replace(
-        SPEC, operations=tuple(msgspec.structs.replace(SPEC.operations[0], name=name) for name in ("put", "mail", "ring"))
+        SPEC,
+        operations=tuple(msgspec.structs.replace(SPEC.operations[0], name=name) for name in ("put", "mail", "ring")),
     )
 
 

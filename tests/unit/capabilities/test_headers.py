@@ -55,16 +55,16 @@ def test_how_many_fields_and_how_long() -> None:
     whole = {"x-a": "y" * 8_000, "x-bc": "z" * 8_369}
     assert sum(len(f"{name}: {value}\r\n") for name, value in whole.items()) == 16 << 10
     assert checked(whole) == whole
-    for name in whole:
+    for name, value in whole.items():
         with pytest.raises(BadHeader, match="too long together"):
-            checked({**whole, name: whole[name] + "y"})
+            checked({**whole, name: value + "y"})
 
 
 def test_fields_are_told_apart_by_what_gateways_read() -> None:
     """The second of two that are one to a gateway is named; a field that only begins like a forbidden one is not one."""
-    with pytest.raises(BadHeader, match="^x_a twice$"):
+    with pytest.raises(BadHeader, match=r"^x_a twice$"):
         checked({"X-A": "1", "X_A": "2"})
-    with pytest.raises(BadHeader, match="^x-a with a value that is not plain text$"):
+    with pytest.raises(BadHeader, match=r"^x-a with a value that is not plain text$"):
         checked({"X-A": "é"})
     assert checked({"Hosts": "1", "X-Forward": "2", "Section": "3"}) == {"hosts": "1", "x-forward": "2", "section": "3"}
 

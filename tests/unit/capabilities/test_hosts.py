@@ -188,6 +188,16 @@ def test_covering_is_about_hosts(data: st.DataObject, outer: str, inner: str) ->
     assert covers(wide, narrow) == (not tells)
 
 
+def test_what_is_glued_to_a_name_is_not_below_it() -> None:
+    """Of two wildcards the wide one takes in the other where a dot stands between, and not where a name only ends alike."""
+    assert covers("*.x.test", "*.y.x.test")
+    assert not covers("*.x.test", "*.yx.test")
+    assert not covers("*.x.test", "yx.test")
+    assert not covers("*.y.x.test", "*.x.test")
+    assert not covers("x.test", "y.x.test")
+    assert not covers("*.x.test", "*")
+
+
 # scopes
 
 

@@ -23,7 +23,7 @@ def refused(path: str) -> str:
     [
         ("", ()), (".", ()), ("./", ()), (".//.", ()), ("a", ("a",)), ("a/", ("a",)), ("./a//b/./c/", ("a", "b", "c")), ("..a/b..", ("..a", "b..")),
         ("a b/ c", ("a b", " c")), ("ünï/漢", ("ünï", "漢")), ("100%/%zz", ("100%", "%zz")), ("a:b", ("a:b",)), ("ab:/x", ("ab:", "x")), ("C:x", ("C:x",)),
-        (".fastness", (".fastness",)), ("x.fastness-y", ("x.fastness-y",)),
+        ("a\u00a0b/👩\u200d💻", ("a\u00a0b", "👩\u200d💻")), (".fastness", (".fastness",)), ("x.fastness-y", ("x.fastness-y",)),
     ],
 )  # fmt: skip
 def test_names_of_a_path(path: str, parts: tuple[str, ...]) -> None:
