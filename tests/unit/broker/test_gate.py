@@ -117,3 +117,5 @@ def test_arguments_are_not_coerced() -> None:
     for given in ({"key": 1}, {"key": "a", "value": "eA=="}, {"key": b"a"}):
         with pytest.raises(msgspec.ValidationError):
             arguments_of(operation, given)
+    with pytest.raises(msgspec.ValidationError, match="UTF-8 does not have"):
+        arguments_of(operation, {"key": "a", "\ud800": 1})

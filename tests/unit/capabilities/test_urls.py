@@ -35,6 +35,16 @@ def test_one_form(text: str, expected: str) -> None:
     assert str(url_of(text)) == expected
 
 
+def test_how_long_a_url_may_be() -> None:
+    """8,192 characters of text, whatever is left of it: one more is refused, and the fragment counts."""
+    text = "http://a.test:65535/" + "x" * 8_172
+    assert len(text) == 8_192
+    assert str(url_of(text)) == text
+    for longer in (text + "x", "http://a.test/#" + "f" * 8_178):
+        with pytest.raises(BadUrl, match="too long"):
+            url_of(longer)
+
+
 #: URLs that two parsers take to two hosts, ports or paths; none of them is read at all.
 DISAGREED = (
     "http://good.test\\@evil.test/", "http://good.test\\.evil.test/", "http:\\\\evil.test\\", "http://evil.test\\/good.test",
