@@ -129,6 +129,9 @@ class _Mutator(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            # Names for annotations.
+            return node
         if isinstance(node.test, (ast.Name, ast.Attribute, ast.Call)) and self._here(node, "if becomes if not"):
             node.test = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
         return self.generic_visit(node)

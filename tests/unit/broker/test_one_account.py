@@ -26,6 +26,7 @@ class Trail:
         self.intents: list[str] = []
         self.refusals: list[tuple[str, str]] = []
         self.broken: set[int] = set()
+        self.micros = -1
 
     def intend(self, intent: Intent) -> int:
         self.intents.append(intent.target)
@@ -34,7 +35,7 @@ class Trail:
     def done(self, number: int, intent: Intent, *, micros: int, **told: Any) -> None:
         if number in self.broken:
             raise BackendError("writing the audit trail", "the disk is full")
-        assert 0 <= micros < 60_000_000
+        self.micros = micros
         self.ends.append((number, intent.target, told))
 
     def refused(self, intent: Intent, *, code: str) -> None:
@@ -85,6 +86,15 @@ def test_how_a_call_ended(effect: bool, refused: DenialCode | None, code: str) -
     assert one.account.effect is effect
     assert one.account.end("outside", refused=refused)
     assert one.codes() == [(1, code)]
+
+
+def test_how_long_a_call_took() -> None:
+    """In microseconds, of each hop from the beginning of the call."""
+    one = One()
+    one.account._began -= 10**15
+    one.leads_on("b")
+    one.account.end("", refused=None)
+    assert 10**12 <= one.trail.micros < 10**12 + 60_000_000
 
 
 def test_each_hop_has_its_own_end() -> None:

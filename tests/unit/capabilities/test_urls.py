@@ -70,6 +70,22 @@ def test_what_parsers_disagree_about_is_refused(text: str) -> None:
         url_of(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("http://u@a.test/", "a user name"), ("http://a.test:1:2/", "host or port cannot be read"), ("http://a.test:0/", "1 to 65535"),
+        ("http://a.test:65536/", "1 to 65535"), ("http://a..test/", "letters, digits and hyphens"), ("ftp://a.test/", "http:// or https://"),
+        ("http:///x", "without a host"), ("http:a", "without a host"), ("http://a.test/\\", "a backslash"), ("http://a.test/%", "a percent sign"),
+        ("http://a.test/\ud800", "half a character"),
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_why_a_url_is_none(text: str, words: str) -> None:
+    """Whoever wrote it is told which part of it is meant."""
+    with pytest.raises(BadUrl, match=words):
+        url_of(text)
+
+
 def test_control_parsers_do_disagree() -> None:
     """Control: for these URLs the library's parser and a plain one see different hosts, so that a check is passed by."""
     for text in (
