@@ -70,6 +70,18 @@ def test_what_is_recorded_of_a_target() -> None:
     assert TEXT_MAX == 500
 
 
+def test_what_is_recorded_of_words_that_are_no_call() -> None:
+    """Of what was not granted or could not be read: whose it is, without a target, and nothing that leaves."""
+    intent = asker().intent("fs", "read")
+    assert (intent.run, intent.capability, intent.operation, intent.target, intent.leaves) == (
+        "r",
+        "fs",
+        "read",
+        "",
+        False,
+    )
+
+
 def test_all_calls_of_a_run_end_with_it() -> None:
     """At the deadline that it was given, whatever seconds there are beside; an adapter is told of all it is asked for."""
     one = asker(deadline=1234.5)

@@ -145,6 +145,15 @@ def _of(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]
     return inspect.signature(function), typing.get_type_hints(function)
 
 
+def test_what_comes_back_is_shown_as_deep() -> None:
+    """As what is given: three classes inside each other."""
+
+    def some() -> One: ...
+
+    assert signature(*_of(some)) == '() -> {"two": {"three": {"four": dict}}}'
+    assert "@returns {Promise<{two: {three: {four: object}}}>}" in javascript("f", *_of(some), "")
+
+
 def test_parameters_that_have_names_only() -> None:
     """One star before the first of them; what comes back stands there where it is known."""
 
