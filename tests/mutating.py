@@ -30,7 +30,15 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = {
     "policy": (("plugins/test_policy.py",), 0),
     "broker.gate": (("broker/test_gate.py",), 84),
-    "broker.calls": (("broker/test_broker_calls.py", "broker/test_calls_here.py", "broker/test_grants_that_end.py"), 0),
+    "broker.calls": (
+        (
+            "broker/test_calls_between.py",
+            "broker/test_broker_calls.py",
+            "broker/test_calls_here.py",
+            "broker/test_grants_that_end.py",
+        ),
+        0,
+    ),
     "broker.asked": (("broker/test_asked.py",), 0),
     "broker.account": (("broker/test_one_account.py",), 0),
     "broker.counts": (("broker/test_call_counts.py",), 0),
