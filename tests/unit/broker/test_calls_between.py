@@ -200,7 +200,7 @@ def test_the_thread_that_submits_waits_for_no_outcome(scene: Callable[..., Scene
     one = scene()
     one.submit()
     one.log._turn.acquire()
-    free = threading.Timer(3, one.log._turn.release)
+    free = threading.Timer(10, one.log._turn.release)
     free.start()
     one.submit()
     assert one.rows() == [("get", "intent", "")]
