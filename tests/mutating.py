@@ -26,10 +26,10 @@ from types import CodeType, ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Modules, their tests below ``tests/unit``, and the least share of mutants that these notice, in hundredths: what was
-#: measured, or 0 where nothing was yet.
+#: measured, rounded down.  What is left up to 100 changes nothing that anybody could see.
 MODULES = {
-    "policy": (("plugins/test_policy.py",), 0),
-    "broker.gate": (("broker/test_gate.py",), 84),
+    "policy": (("plugins/test_policy.py",), 97),
+    "broker.gate": (("broker/test_gate.py",), 100),
     "broker.calls": (
         (
             "broker/test_calls_between.py",
@@ -37,21 +37,21 @@ MODULES = {
             "broker/test_calls_here.py",
             "broker/test_grants_that_end.py",
         ),
-        0,
+        95,
     ),
-    "broker.asked": (("broker/test_asked.py",), 0),
-    "broker.account": (("broker/test_one_account.py",), 0),
-    "broker.counts": (("broker/test_call_counts.py",), 0),
-    "broker.signatures": (("broker/test_signatures.py",), 0),
-    "broker.outcomes": (("broker/test_outcomes_owed.py",), 0),
-    "broker.refusals": (("broker/test_refusals.py",), 0),
-    "capabilities._addresses": (("capabilities/test_addresses.py",), 0),
-    "capabilities._hosts": (("capabilities/test_hosts.py",), 0),
-    "capabilities._urls": (("capabilities/test_urls.py",), 91),
-    "capabilities._headers": (("capabilities/test_headers.py",), 81),
-    "capabilities._net_scope": (("capabilities/test_net_scope.py",), 0),
-    "capabilities._paths": (("capabilities/test_path_names.py",), 0),
-    "capabilities._recipients": (("capabilities/test_recipients.py",), 0),
+    "broker.asked": (("broker/test_asked.py",), 100),
+    "broker.account": (("broker/test_one_account.py",), 96),
+    "broker.counts": (("broker/test_call_counts.py",), 100),
+    "broker.signatures": (("broker/test_signatures.py",), 100),
+    "broker.outcomes": (("broker/test_outcomes_owed.py",), 100),
+    "broker.refusals": (("broker/test_refusals.py",), 100),
+    "capabilities._addresses": (("capabilities/test_addresses.py",), 97),
+    "capabilities._hosts": (("capabilities/test_hosts.py",), 94),
+    "capabilities._urls": (("capabilities/test_urls.py",), 97),
+    "capabilities._headers": (("capabilities/test_headers.py",), 100),
+    "capabilities._net_scope": (("capabilities/test_net_scope.py",), 100),
+    "capabilities._paths": (("capabilities/test_path_names.py",), 100),
+    "capabilities._recipients": (("capabilities/test_recipients.py",), 97),
 }
 #: The tests of one mutant have so many times what the unmutated ones took, just before and on the same machine, and so
 #: many seconds at least; more is an endless loop.
