@@ -7,6 +7,7 @@ arguments are decoded from.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
@@ -88,8 +89,19 @@ def _fields(hint: Any) -> dict[str, tuple[Any, bool]] | None:
         }
     if typing.is_typeddict(hint):
         required: frozenset[str] = getattr(hint, "__required_keys__", frozenset())
-        return {name: (kind, name in required) for name, kind in typing.get_type_hints(hint).items()}
+        said = typing.get_type_hints(hint, include_extras=True)
+        return {
+            name: (kind, _needed(said[name], name in required)) for name, kind in typing.get_type_hints(hint).items()
+        }
     return None
+
+
+def _needed(hint: Any, otherwise: bool) -> bool:
+    """Whether a key must be there: the class does not know what annotations say that are texts (PEP 655)."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Annotated:
+        return _needed(typing.get_args(hint)[0], otherwise)
+    return origin is typing.Required if origin in (typing.Required, typing.NotRequired) else otherwise
 
 
 def _parts(hint: Any) -> tuple[str, Any, tuple[Any, ...]]:
@@ -159,9 +171,9 @@ def _name(found: Any) -> str:
 def _default(value: Any) -> str:
     text = repr(value) if type(value) in (bool, int, float, str, bytes, list, dict, tuple, type(None)) else "..."
     try:
-        compile(text, "<default>", "eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        # Something inside it is written in a way that is no expression.
+        ast.literal_eval(text)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        # It, or something inside it, is written in a way that is no expression, or by a name that no stub has.
         return "..."
     return text if len(text) <= _DEFAULT_MAX else "..."
 

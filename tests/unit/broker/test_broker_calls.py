@@ -157,6 +157,7 @@ def test_a_call_is_recorded_before_it_is_done_and_after(scene: Callable[..., Sce
     assert (answer.code, values.decode(answer.value)) == ("", {"kept": b"xy"})
     assert seen == [1]
     assert one.paper.rows == [("intent", "put", "a", False), ("outcome", 1, "", 3, 2)]
+    assert one.calls.denials() == ((), 0)
 
 
 def test_what_leaves_the_machine_says_so_beforehand(scene: Callable[..., Scene]) -> None:
@@ -237,6 +238,8 @@ def test_what_cannot_be_recorded_does_not_happen(scene: Callable[..., Scene]) ->
     ("error", "code", "text"),
     [
         (Denied(DenialCode.OUTSIDE, "a"), "outside", "a"),
+        # Nobody has dropped the call, whatever its adapter calls it.
+        (Denied(DenialCode.CANCELLED, "a"), "cancelled", "a"),
         (QuotaExceeded("3 keys at most"), "quota", "3 keys at most"),
         (AdapterError("it did not answer"), "failed", "it did not answer"),
         (OSError(2, "No such file", "/home/secret/place"), "failed", "the capability failed (FileNotFoundError)"),
@@ -294,6 +297,8 @@ def test_a_dropped_call_is_cancelled_and_not_answered(scene: Callable[..., Scene
     _until(lambda: not one.calls.in_flight)
     assert one.calls.answers() == []
     assert one.adapter.done == []
+    # It is no refusal: its guest wanted it so.
+    assert one.calls.denials() == ((), 0)
 
 
 def test_nothing_goes_on_after_the_run(scene: Callable[..., Scene]) -> None:

@@ -83,14 +83,14 @@ class Scene:
         self.notes = Notes(work)
         self.revision = 1
         self.count = 0
-        self.calls = self.run()
+        self.calls = self.run(here=True)
 
     def run(self, **options: Any) -> RunCalls:
         gate = Gate(
             {"notes": NoteScope()}, {"notes": SPEC}, {"notes": self.notes}, made_at=1, revision=lambda: self.revision
         )
         fixed: dict[str, Any] = {"run": "r", "plugin": "p", "owner": "o", "calls": 100, "value_bytes": 1000}
-        return RunCalls(gate, self.log, **{**fixed, "here": True, **options})
+        return RunCalls(gate, self.log, **{**fixed, **options})
 
     def submit(self, operation: str = "get", key: Any = "k") -> None:
         self.count += 1
@@ -142,6 +142,7 @@ def test_it_is_recorded_before_it_is_done(scene: Callable[..., Scene]) -> None:
     assert one.ask().value == b'"K"'
     assert seen == [("get", "intent")]
     assert one.notes.asked == [("at once", threading.current_thread().name)]
+    assert one.calls.in_flight == ()
     assert one.rows() == [("get", "intent", "")]
     # The bell still rings, so that whoever has given the answer on comes back.
     assert select.select([one.calls], [], [], 0)[0]
@@ -170,6 +171,8 @@ def test_an_answer_that_is_not_there_at_once_comes_with_the_bell(scene: Callable
     assert one.calls.ask(1, "notes", "get", values.encode({"key": "k"})) is None
     answer = one.answer()
     assert (answer.id, answer.code) == (1, "revoked")
+    # Nothing is owed, so nobody is called back for more.
+    assert not select.select([one.calls], [], [], 0)[0]
 
 
 def test_the_outcome_is_there_before_the_next_intent_and_at_the_end(scene: Callable[..., Scene]) -> None:
@@ -204,11 +207,12 @@ def test_what_leaves_is_never_done_here(scene: Callable[..., Scene]) -> None:
     assert one.ways() == ["call"]
 
 
-def test_without_being_told_nothing_is_done_here(scene: Callable[..., Scene]) -> None:
+@pytest.mark.parametrize("told", [{"here": False}, {}])
+def test_without_being_told_nothing_is_done_here(scene: Callable[..., Scene], told: dict[str, bool]) -> None:
     """The control: where the thread is not the run's own, the loop serves."""
     one = scene()
     one.calls.close()
-    one.calls = one.run(here=False)
+    one.calls = one.run(**told)
     assert one.ask().value == b'"k"'
     assert one.notes.asked == [("at once", "fastness-broker")]
     one.calls.close()
@@ -283,7 +287,7 @@ def test_refusals_and_failures_are_those_of_the_loop(scene: Callable[..., Scene]
 def test_after_its_time_nothing_is_done(scene: Callable[..., Scene]) -> None:
     one = scene()
     one.calls.close()
-    one.calls = one.run(deadline=time.monotonic() - 1)
+    one.calls = one.run(here=True, deadline=time.monotonic() - 1)
     assert one.ask().message == "the run's time is over"
     assert one.notes.asked == []
 

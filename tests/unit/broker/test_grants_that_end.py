@@ -81,6 +81,18 @@ def test_a_grant_that_stands_ends_nothing(scene: Callable[..., Scene]) -> None:
     assert one.ask("notes", "put", {"key": "a"}).code == ""
 
 
+def test_nobody_looks_while_nothing_is_under_way(scene: Callable[..., Scene]) -> None:
+    """A run that waits for its guest wakes nobody; what is called then is judged all the same."""
+    one = scene()
+    assert one.ask("notes", "put", {"key": "a"}).code == ""
+    looks: list[int] = []
+    one.calls._gate._revision = lambda: looks.append(1) or 1
+    portal.wait(asyncio.sleep(0.2), 10)
+    assert looks == []
+    assert one.ask("notes", "put", {"key": "b"}).code == ""
+    assert looks
+
+
 def test_calls_that_had_not_begun_are_answered_too(scene: Callable[..., Scene]) -> None:
     """Handed over, and revoked before the loop came to them: each has its answer and its record."""
     one = scene(lambda *_: _for_ever())

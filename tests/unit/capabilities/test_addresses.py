@@ -97,7 +97,7 @@ def test_loopback_in_every_spelling(text: str) -> None:
     assert read_ipv4(text) == IPv4Address("127.0.0.1")
 
 
-@pytest.mark.parametrize("text", ["", ".", "1.", "1..1", "256.0.0.1", "1.2.3.4.5", "1.2.65536", "4294967296", "08.1.1.1", "0x",
+@pytest.mark.parametrize("text", ["", ".", "1.", "1..1", "256.0.0.1", "1.2.3.4.5", "1.2.3.4.0", "1.2.65536", "4294967296", "08.1.1.1", "0x",
                                   "0x.1", "1e3", "+1", "-1", "1_0", "1.2.3.4 ", "１.1.1.1", "9" * 5_000])  # fmt: skip
 def test_what_is_no_address(text: str) -> None:
     """Nothing is read into a text that the C library refuses; digits of other scripts are not digits."""
@@ -119,6 +119,19 @@ def test_reads_as_inet_aton_does(text: str) -> None:
         theirs = None
     ours = read_ipv4(text)
     assert (ours.packed if ours else None) == theirs
+
+
+def test_the_largest_numbers_are_read() -> None:
+    """Each part of an address goes up to its last number, and an IPv6 address is as long as one can be."""
+    for text, found in (
+        ("255.255.255.255", "255.255.255.255"),
+        ("255.1", "255.0.0.1"),
+        ("1.255.65535", "1.255.255.255"),
+    ):
+        assert read_ipv4(text) == IPv4Address(found)
+    longest = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255"
+    assert read_ipv6(longest) == IPv6Address(2**128 - 1)
+    assert read_ipv6("0" + longest) is None
 
 
 def test_zones_and_other_texts_are_no_ipv6() -> None:
@@ -148,3 +161,35 @@ def test_a_metadata_service_cannot_be_allowed(address: str) -> None:
         AddressGuard([Allowance("x.test", address, 80)])
     with pytest.raises(ConfigurationError):
         AddressGuard([Allowance("x.test", "localhost", 80)])
+
+
+@pytest.mark.parametrize("host", ["*", "*.test", "a b.test", "http://a.test", ""])
+def test_an_allowance_names_one_host(host: str) -> None:
+    """No pattern and no other text: what is let through is one name."""
+    with pytest.raises(ConfigurationError, match="one host"):
+        AddressGuard([Allowance(host, "10.0.0.5", 80)])
+
+
+@pytest.mark.parametrize("port", [0, -1, 65_536, True])
+def test_an_allowance_names_one_port(port: int) -> None:
+    """That there is; a truth value is none, though it counts as 1."""
+    with pytest.raises(ConfigurationError, match="1 to 65535"):
+        AddressGuard([Allowance("a.test", "10.0.0.5", port)])
+
+
+def test_the_first_and_the_last_port_can_be_allowed() -> None:
+    """The control."""
+    guard = AddressGuard([Allowance("a.test", "10.0.0.5", 1), Allowance("a.test", "10.0.0.5", 65_535)])
+    assert guard.why_not("a.test", ip_address("10.0.0.5"), 1) == ""
+    assert guard.why_not("a.test", ip_address("10.0.0.5"), 65_535) == ""
+
+
+def test_where_an_allowed_name_is_asked() -> None:
+    """At the addresses of its allowances in their order, each once; without one it is looked up."""
+    guard = AddressGuard(
+        [Allowance("a.test", text, 80) for text in ("10.0.0.5", "10.0.0.4", "10.0.0.5")]
+        + [Allowance("A.test.", "10.0.0.3", 81)]
+    )
+    assert [str(one) for one in guard.pinned("a.test", 80)] == ["10.0.0.5", "10.0.0.4"]
+    assert [str(one) for one in guard.pinned("a.test", 81)] == ["10.0.0.3"]
+    assert guard.pinned("b.test", 80) == []

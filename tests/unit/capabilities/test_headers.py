@@ -45,6 +45,30 @@ def test_fields_of_the_guest() -> None:
     assert checked(given_fields) == {name.lower(): value for name, value in given_fields.items()}
 
 
+def test_how_many_fields_and_how_long() -> None:
+    """64 of them, and 16 KiB as they are sent, each with its colon, space and line end: one more is refused."""
+    fields = {f"x-{number}": "" for number in range(64)}
+    assert checked(fields) == fields
+    with pytest.raises(BadHeader, match="too many fields"):
+        checked({**fields, "y": ""})
+    # Two fields with names of 3 and 4 characters: 16,384 bytes with what stands around them.
+    whole = {"x-a": "y" * 8_000, "x-bc": "z" * 8_369}
+    assert sum(len(f"{name}: {value}\r\n") for name, value in whole.items()) == 16 << 10
+    assert checked(whole) == whole
+    for name, value in whole.items():
+        with pytest.raises(BadHeader, match="too long together"):
+            checked({**whole, name: value + "y"})
+
+
+def test_fields_are_told_apart_by_what_gateways_read() -> None:
+    """The second of two that are one to a gateway is named; a field that only begins like a forbidden one is not one."""
+    with pytest.raises(BadHeader, match=r"^x_a twice$"):
+        checked({"X-A": "1", "X_A": "2"})
+    with pytest.raises(BadHeader, match=r"^x-a with a value that is not plain text$"):
+        checked({"X-A": "é"})
+    assert checked({"Hosts": "1", "X-Forward": "2", "Section": "3"}) == {"hosts": "1", "x-forward": "2", "section": "3"}
+
+
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=12), max_size=4))
 def test_what_passes_makes_one_line(headers: dict[str, str]) -> None:
     """For any fields: what passes is a name and a value that no parser cuts in two."""

@@ -5,6 +5,7 @@ Names of hosts are brought into one form, and patterns take in exactly what they
 from __future__ import annotations
 
 import socket
+import sys
 from ipaddress import ip_address
 
 import pytest
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from fastness.capabilities._hosts import BadHost, Host, covers, host_of, matches, meet_patterns, pattern_of
 from fastness.capabilities._net_scope import NetScope, exceeds, meet, risk
 
-label = st.from_regex(r"[a-z0-9](?:[a-z0-9-]{0,5}[a-z0-9])?", fullmatch=True)
+label = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=7).map(
+    lambda text: text.strip("-") or "a"
+)
 name = st.lists(label, min_size=1, max_size=4).map(".".join).filter(lambda text: not text.rpartition(".")[2].isdigit())
 name = name.filter(lambda text: not text.rpartition(".")[2].startswith("0x"))
 pattern = st.one_of(name, name.map("*.{}".format), st.just("*"))
@@ -43,6 +46,37 @@ def test_what_names_no_host(text: str) -> None:
     """Controls, characters that no name has, and names that programs read in different ways are refused."""
     with pytest.raises(BadHost):
         host_of(text)
+
+
+def why(text: str) -> str:
+    """Why it names no host; "" where it does."""
+    try:
+        host_of(text)
+    except BadHost as error:
+        return str(error)
+    return ""
+
+
+def test_how_long_a_host_may_be() -> None:
+    """253 characters as it is asked for (RFC 1035), a dot at its end beside them; and 1,000 of text to read it from."""
+    longest = ".".join(["a" * 63] * 3 + ["b" * 61])
+    assert len(longest) == 253
+    assert host_of(longest).name == host_of(longest + ".").name == longest
+    assert "letters, digits and hyphens" in why(longest + "b")
+    # What is mapped to nothing counts as text that is read.
+    text = "a" + "\u00ad" * 994 + ".test"
+    assert len(text) == 1_000
+    assert host_of(text).name == "a.test"
+    assert "too long" in why("\u00ad" + text)
+
+
+def test_a_name_that_is_not_ascii_takes_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it such a name is refused, and one is told what is missing; others are read as ever."""
+    monkeypatch.setitem(sys.modules, "idna", None)
+    host_of.cache_clear()
+    assert "takes fastness[net] to read" in why("bücher.example")
+    assert host_of("a.example").name == "a.example"
+    host_of.cache_clear()
 
 
 @given(st.text(max_size=40))
@@ -114,6 +148,9 @@ def test_what_is_no_pattern(text: str) -> None:
         ("::zz", "a colon"),
         ("1::2::3", "a colon"),
         ("[::zz]", "brackets"),
+        ("a:" + "b" * 998, "a colon"),
+        ("a:" + "b" * 999, "too long"),
+        ("*.1.1.1.1", "a wildcard before an address"),
     ],
 )
 def test_why_a_text_is_no_pattern(text: str, words: str) -> None:
@@ -151,6 +188,16 @@ def test_covering_is_about_hosts(data: st.DataObject, outer: str, inner: str) ->
     hosts = [Host(text) for text in (*names, f"x.{outer}", f"x.{inner}.{outer}", f"x.{inner}{outer}", "q.w.e")]
     tells = any(matches(narrow, host) and not matches(wide, host) for host in hosts)
     assert covers(wide, narrow) == (not tells)
+
+
+def test_what_is_glued_to_a_name_is_not_below_it() -> None:
+    """Of two wildcards the wide one takes in the other where a dot stands between, and not where a name only ends alike."""
+    assert covers("*.x.test", "*.y.x.test")
+    assert not covers("*.x.test", "*.yx.test")
+    assert not covers("*.x.test", "yx.test")
+    assert not covers("*.y.x.test", "*.x.test")
+    assert not covers("x.test", "y.x.test")
+    assert not covers("*.x.test", "*")
 
 
 # scopes

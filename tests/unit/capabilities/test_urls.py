@@ -35,6 +35,16 @@ def test_one_form(text: str, expected: str) -> None:
     assert str(url_of(text)) == expected
 
 
+def test_how_long_a_url_may_be() -> None:
+    """8,192 characters of text, whatever is left of it: one more is refused, and the fragment counts."""
+    text = "http://a.test:65535/" + "x" * 8_172
+    assert len(text) == 8_192
+    assert str(url_of(text)) == text
+    for longer in (text + "x", "http://a.test/#" + "f" * 8_178):
+        with pytest.raises(BadUrl, match="too long"):
+            url_of(longer)
+
+
 #: URLs that two parsers take to two hosts, ports or paths; none of them is read at all.
 DISAGREED = (
     "http://good.test\\@evil.test/", "http://good.test\\.evil.test/", "http:\\\\evil.test\\", "http://evil.test\\/good.test",
@@ -57,6 +67,22 @@ DISAGREED = (
 def test_what_parsers_disagree_about_is_refused(text: str) -> None:
     """No reading is chosen where another program might choose a different one."""
     with pytest.raises(BadUrl):
+        url_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("http://u@a.test/", "a user name"), ("http://a.test:1:2/", "host or port cannot be read"), ("http://a.test:0/", "1 to 65535"),
+        ("http://a.test:65536/", "1 to 65535"), ("http://a..test/", "letters, digits and hyphens"), ("ftp://a.test/", "http:// or https://"),
+        ("http:///x", "without a host"), ("http:a", "without a host"), ("http://a.test/\\", "a backslash"), ("http://a.test/%", "a percent sign"),
+        ("http://a.test/\ud800", "half a character"),
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_why_a_url_is_none(text: str, words: str) -> None:
+    """Whoever wrote it is told which part of it is meant."""
+    with pytest.raises(BadUrl, match=words):
         url_of(text)
 
 

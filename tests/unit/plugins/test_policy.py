@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle  # noqa: TID251  # that a policy refuses it is what is tested
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from fastness.errors import ConfigurationError, GrantError, HostBug, PolicyError
 from fastness.grant import Ceiling, Grant, open_ceiling
 from fastness.limits import Limits
 from fastness.manifest import Manifest, Request, parse
-from fastness.policy import Policy, build_policy, check_grant, check_tier, default_tier, diff, genuine
+from fastness.policy import Policy, build_policy, check_grant, check_tier, default_tier, diff, genuine, runtime_words
 from fastness.tier import Tier
 from fastness.wildcard import covers, matches, matches_any, pattern_problem
 
@@ -251,6 +252,63 @@ def test_what_makes_no_policy() -> None:
     assert build_policy(manifest, grant, ceiling, SPECS, tier="container", now=0).tier is Tier.CONTAINER
 
 
+def test_what_is_no_manifest_grant_or_ceiling() -> None:
+    """Each of the three is looked at: what only resembles one, with everything in it, makes no policy."""
+    right = [manifest_of(()), Grant(plugin="weather", owner="o"), open_ceiling(())]
+    build_policy(*right, SPECS)  # type: ignore[arg-type]  # the control
+
+    for place, one in enumerate(right):
+        like = type("Like", (), {name: getattr(one, name) for name in dir(one) if not name.startswith("__")})()
+        parts: list[Any] = list(right)
+        parts[place] = like
+        with pytest.raises(PolicyError, match="a Manifest, a Grant and a Ceiling"):
+            build_policy(*parts, SPECS)
+
+
+@pytest.mark.parametrize("side", ["asked", "granted", "permitted"])
+def test_a_scope_of_another_kind_is_no_scope_of_this(side: str) -> None:
+    """Where one of the three has a scope that is not the capability's own type, nothing is made of it."""
+
+    class Other(WebScope, frozen=True, tag="web"):
+        pass
+
+    asked, granted, permitted = (
+        (Other if side == name else WebScope)(hosts=("a",)) for name in ("asked", "granted", "permitted")
+    )
+    manifest = Manifest(
+        id="weather", version="1.0.0", entry="main.py", capabilities=(Request(kind="web", scope=asked, reason="x"),)
+    )
+    ceiling = Ceiling(tiers=("isolated",), scopes=(permitted,))
+    with pytest.raises(PolicyError, match="a scope of the kind 'web'"):
+        build_policy(manifest, Grant(plugin="weather", owner="o", allowed=(granted,)), ceiling, SPECS)
+
+
+def test_a_policy_in_a_log() -> None:
+    """Whoever prints one sees whose it is, its kinds and its tier; one that allows nothing says so."""
+    assert repr(made()) == "<Policy of 'weather' for 'o': web; isolated>"
+    nothing = build_policy(manifest_of(()), Grant(plugin="weather", owner="o"), open_ceiling(()), SPECS)
+    assert repr(nothing) == "<Policy of 'weather' for 'o': nothing; isolated>"
+
+
+def test_names_are_asked_of_lists_that_there_are() -> None:
+    """Anything else is a mistake of the host's, and no attribute that happens to be there."""
+    for what in ("scopes", "provide", "", "limits"):
+        with pytest.raises(HostBug, match="no list of names"):
+            made().allows(what, "a")
+
+
+def test_another_runtime_is_said_in_words() -> None:
+    """From data to code is what an owner is told; the same runtime is no news."""
+    data, python = (
+        manifest_of(()),
+        parse(plain(runtime="python", entry="a.py"), SPECS),
+    )
+    data = msgspec.structs.replace(data, runtime="data")
+    assert runtime_words(python, data) == ["be python code, where it was data"]
+    assert runtime_words(data, python) == ["be data, where it was python code"]
+    assert runtime_words(python, python) == []
+
+
 def test_tiers() -> None:
     """The default is wasm for JavaScript and WASI, else isolated; up and sideways freely, down only for what was reviewed."""
     code = lambda runtime, entry: parse(plain(runtime=runtime, entry=entry), SPECS)  # noqa: E731  # by name
@@ -268,6 +326,9 @@ def test_tiers() -> None:
         check_tier(python, "issolated")
     with pytest.raises(PolicyError):
         check_tier(python, "worker", "yes")
+    # A word that was misspelt is told where it would have changed nothing too.
+    with pytest.raises(PolicyError, match="reviewed, or nothing"):
+        check_tier(python, "isolated", "reviewd")
 
 
 def test_check_grant_and_diff() -> None:
