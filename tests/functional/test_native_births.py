@@ -61,3 +61,25 @@ def test_a_preload_that_starts_a_process_is_refused(tier: str, open_folder: Path
     with made as box, pytest.raises(fastness.ConfigurationError, match=r"forks.*started a process"):
         box.run("1")
     assert left.processes() == []
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_practice_is_no_end_for_what_was_preloaded(tier: str, open_folder: Path) -> None:
+    """A zygote goes through runs before it makes guests; what packages do at a program's end, they do at a guest's."""
+    (open_folder / "ending.py").write_text(
+        "import atexit, sys, threading\nended = []\n"
+        "def end(what):\n    ended.append(what)\n    print(what, ended, file=sys.stderr)\n"
+        "atexit.register(end, 'exit')\nthreading._register_atexit(end, 'threads')\n"
+    )
+    preload = ["ending", "concurrent.futures.thread"]
+    code = """
+import sys, concurrent.futures, ending
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    found = list(pool.map(abs, [-1, -2]))
+[found, ending.ended, sys.argv, sorted(name for name in globals() if not name.startswith('__'))]
+"""
+    with fastness.Sandbox(tier=tier, packages=[str(open_folder)], preload=preload) as box:
+        done = box.run(code)
+    names = ["concurrent", "ending", "found", "pool", "sys"]
+    assert done.value == [[1, 2], [], ["-c"], names], done
+    assert done.stderr.splitlines() == ["threads ['threads']", "exit ['threads', 'exit']"]

@@ -255,8 +255,6 @@ class _Zygote:
         for name in [name for name in main if not name.startswith("__")]:
             del main[name]
         if self.boot is not None:
-            # This interpreter's alone: what its linker does at once no guest does for the first time.
-            os.environ.pop("LD_BIND_NOW", None)
             os.environ["TMPDIR"] = config["temporary"]
             os.environ["MPLCONFIGDIR"] = config["temporary"]
             for name in config["preload"]:

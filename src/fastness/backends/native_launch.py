@@ -22,10 +22,9 @@ WORDS_MAX = 1 << 18
 _BOOT = "import sys,os;sys.path.insert(0,os.getcwd());from fastness._native.launcher import main;main()()()"
 COMMAND_PATH = "/usr/local/bin:/usr/bin:/bin"
 #: What zygotes, and the guests that are born of them, find in their environment, by what their guests run.  One thread
-#: for linear algebra: a zygote may have no other, and a guest may raise it.  What the linker is told no guest finds.
+#: for linear algebra: a zygote may have no other, and a guest may raise it.
 ENVIRONMENTS = {
     "python": {
-        "LD_BIND_NOW": "1",
         "LANG": "C.UTF-8",
         "HOME": "/work",
         "OPENBLAS_NUM_THREADS": "1",

@@ -325,7 +325,8 @@ def practise() -> None:
     """
     ours, theirs = socket.socketpair()
     kept, _talk[:] = _talk[:], [theirs]
-    ends, boot.atexit = boot.atexit, types.SimpleNamespace(_run_exitfuncs=lambda: None)
+    # Without what a program's end is to others: packages that were imported have handlers for theirs.
+    boot._finish, exits, boot.atexit = _ends, boot.atexit, types.SimpleNamespace(_run_exitfuncs=lambda: None)
     argv = sys.argv[:]
     try:
         for number in range(_PRACTISE):
@@ -336,7 +337,7 @@ def practise() -> None:
             _turn(*frames[-1][1:])
             ours.recv(_PIECE)
     finally:
-        _talk[:], boot.atexit = kept, ends
+        _talk[:], boot._finish, boot.atexit = kept, _finish, exits
         sys.argv[:] = argv
         ours.close()
         theirs.close()
