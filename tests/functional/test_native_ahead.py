@@ -82,3 +82,17 @@ except OSError as error:
     # In confined the host's files can be asked for and not opened.
     refused = "FileNotFoundError" if tier == "isolated" else "PermissionError"
     assert result.value == ["made", refused, []], result.stderr
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_practice_comes_before_code_or_not_at_all(tier: str) -> None:
+    """A guest that was made ahead and waits for nothing else goes through a run; never once a program has changed it."""
+    code = "import builtins\ndef broken(*a, **k):\n    raise SystemExit(7)\nbuiltins.print = broken\n1"
+    with fastness.Sandbox(tier=tier, pool=1) as box:
+        box.run("1")
+        for number in range(60):
+            time.sleep(0.001 * (number % 8))
+            with box.session() as session:
+                assert session.execute(code).value == 1
+                time.sleep(0.004 * (number % 4))
+                assert session.execute("2").value == 2

@@ -174,3 +174,16 @@ def test_one_that_is_left_is_found_in_whichever_group_it_is(slot: Slot, sleeper:
                 slot._put_back(sleeper.pid, [other])
         with pytest.raises(OSError, match=str(sleeper.pid)):
             slot.reset(quiet=True)
+
+
+def test_what_was_killed_before_is_nothing_of_the_next(slot: Slot) -> None:
+    """A guest may answer well, go on, and be killed for want of memory; who comes after it was not."""
+    slot.configure(memory=32 << 20, pids=8, cpus=None)
+    text = "import os\nos.read(0, 1)\nx = bytearray(64 << 20)\nx[::4096] = b'x' * len(x[::4096])\n"
+    child = subprocess.Popen([sys.executable, "-c", text], stdin=-1)
+    slot.attach(child.pid, cpu=False)
+    child.communicate(b"g")
+    assert child.returncode == -9
+    slot.reset(quiet=True)
+    slot.configure(memory=32 << 20, pids=8, cpus=None)
+    assert slot.oom_kills() == 0

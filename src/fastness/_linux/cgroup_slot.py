@@ -296,7 +296,7 @@ class Slot:
         """
         Be ready for the next run: check that no process is left, and count from zero.
 
-        ``quiet`` says that the last run had one process, which the kernel did not kill: then less is looked at.
+        ``quiet`` says that the last run had one process, which answered well: then less is looked at.
         A process that has ended counts until its parent has reaped it, and is waited for shortly.  Raises ``OSError``
         (``EBUSY``) where one is left.
         """

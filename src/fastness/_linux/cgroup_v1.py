@@ -67,9 +67,10 @@ class SlotV1(Slot):
         if self._everywhere or not quiet or not self._base:
             self._mark()
             return
-        # Nobody asks what one process has used at its most, its own numbers say so; it was in no group that counts
-        # processor time; and none was killed for want of memory.
-        self._base["pids"] = self._count("pids")
+        # Nobody asks what one process has used at its most, its own numbers say so; and it was in no group that counts
+        # processor time.  Kills are counted all the same: it may have answered well and then gone on.
+        for key in ("oom", "pids"):
+            self._base[key] = self._count(key)
         self._stale = True
 
     def _limit(self, memory: int, pids: int, quota: int | None) -> None:

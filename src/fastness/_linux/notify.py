@@ -107,7 +107,8 @@ class Listener:
         if not events:
             return None
         if not events[0][1] & select.POLLIN:
-            self.gone = True
+            # Anything else than the end says that the kernel could not look just now.
+            self.gone = bool(events[0][1] & select.POLLHUP)
             return None
         self._buffer[:] = self._empty
         try:
@@ -200,7 +201,7 @@ class Supervisor:
         ready = self._poll.poll(None if timeout is None else max(0, timeout * 1000))
         for fd, events in ready:
             served = self._boxes.get(fd)
-            if served is not None and not events & select.POLLIN:
+            if served is not None and events & (select.POLLIN | select.POLLHUP) == select.POLLHUP:
                 # Nothing waits, and nobody is left who could call.
                 self._end(served, "ended")
             elif served is not None:

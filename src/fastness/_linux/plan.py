@@ -120,7 +120,7 @@ class Plan:
         for words, wanted, name in self._rows:
             # SAFETY: seven words, and what they point to is held by this object, or by what copied it at a fork.
             result = int(call(*words))
-            if result != wanted and (result < 0 or wanted >= 0):
+            if result < 0 or (wanted >= 0 and result != wanted):
                 if result < 0:
                     raise syscalls.oserror(name, C.get_errno())
                 raise OSError(errno.EIO, f"{name}: answered {result} where {wanted} was due")

@@ -158,6 +158,8 @@ class Birth:
             request["into_group"], len(request["writable"]), [what for what, _ in limits], ruleset is None, no_rules,
         )  # fmt: skip
         if kind != self._made_for:
+            # Until all of it is there, none of it is.
+            self._made_for = None
             self._build(*kind)
             self._made_for = kind
         for array, (what, value) in zip(self._limits, limits, strict=True):

@@ -37,6 +37,8 @@ RECORDING = 1020
 PROFILES = ("guest/isolated", "guest/confined", "guest/confined_old", "command/run")
 #: Seconds for descriptors of many guests that are born at once to be taken out of their sockets.
 _CROWDED_S = 10.0
+#: The same for what tells of refusals, without which a guest can be born.
+_RECORDED_S = 1.0
 _HEADER = struct.Struct(">BBHII")
 _ERROR = 0x49
 #: What the mother is told of a guest: its user, files, bytes, and whether it needs a user map; with the guest's
@@ -110,7 +112,7 @@ def _hand_over(sock: socket.socket, message: bytes, *fds: int) -> None:
     _sent(lambda: sock.sendmsg([message], rights))
 
 
-def _sent(send: Callable[[], object]) -> None:
+def _sent(send: Callable[[], object], seconds: float = _CROWDED_S) -> None:
     end = 0.0
     while True:
         try:
@@ -120,7 +122,7 @@ def _sent(send: Callable[[], object]) -> None:
             if error.errno != errno.ETOOMANYREFS:
                 raise
             now = time.monotonic()
-            end = end or now + _CROWDED_S
+            end = end or now + seconds
             if now > end:
                 raise
             time.sleep(0.002)
@@ -155,8 +157,23 @@ def _filter(born: Birth) -> None:
         _filter_otherwise(born, error)
         return
     if born.record:
-        _sent(born.hand_over.run)
+        _recorded(born)
     born.last.run()
+
+
+def _recorded(born: Birth) -> None:
+    """
+    Let the launcher have what tells of refusals; without it they are refused by the kernel alone, and results say so.
+
+    Others of this user may keep so many descriptors in sockets that this one finds no place, and shall not keep guests
+    from being born by that.
+    """
+    try:
+        _sent(born.hand_over.run, _RECORDED_S)
+    except OSError as why:
+        born.gaps.append(("denials_recorded", why.strerror or str(why)))
+        born.layers["denials_recorded"] = "partial"
+        born.said = b""
 
 
 def _filter_otherwise(born: Birth, error: OSError) -> None:
@@ -175,5 +192,5 @@ def _filter_otherwise(born: Birth, error: OSError) -> None:
         seccomp.install(profiles.program(MACHINE, born.profile, self_pid=me))
     else:
         born.told_by[0] = listener
-        _sent(born.hand_over.run)
+        _recorded(born)
     born.last.run()

@@ -351,8 +351,10 @@ class _Zygote:
             return 0
         if pid > 0:
             if self.isolated:
-                # Asked from here, where it costs the guest nothing, while the guest gives up the rest.
-                box.ask_mother(self.birth)
+                # Asked from here, where it costs the guest nothing, while the guest gives up the rest.  Where it cannot
+                # be asked, the guest finds the end of its pipe and says so.
+                with contextlib.suppress(OSError):
+                    box.ask_mother(self.birth)
             watch = self.fork.process.value
             self._live[watch] = (pid, request["box"])
             self.poller.register(watch, select.POLLIN)

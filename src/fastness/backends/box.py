@@ -92,9 +92,13 @@ class Box:
         self.process = process
         self.work = self.own_work if self.own_work >= 0 else work
 
+    def holds(self, fd: int) -> None:
+        """Close this descriptor with the rest."""
+        self._open.append(fd)
+
     def owns(self, work: int) -> None:
         """``work`` is a descriptor of the guest's work folder that this side has opened; closed with the rest."""
-        self._open.append(work)
+        self.holds(work)
         self.own_work = work
 
     # talking

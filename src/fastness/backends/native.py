@@ -245,7 +245,7 @@ class NativeBackend(Backend):
             stdin = native_work.memory_file(request.stdin) if request.stdin else -1
         talk.bystander = guest.zygote
         if self.tier is Tier.CONFINED:
-            talk.watch = Watch(box, request.limits, os.path.join(guest.folder, "tmp"), session=bool(session))
+            talk.watch = Watch(box, request.limits, guest.above, session=bool(session))
         slot = guest.slot
         if slot is not None and request.runtime == "command":
             # Of many processes, only the group knows what they use together.

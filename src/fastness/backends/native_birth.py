@@ -40,12 +40,10 @@ def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bo
         return made | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
     folder = guest.folder = folders.take(guest.uid)
     # Opened now: by the time that the guest says which folder it is, packages that nobody here has read may have run.
-    above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        guest.box.owns(os.open("work", flags, dir_fd=above))
-    finally:
-        os.close(above)
+    guest.above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    guest.box.holds(guest.above)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    guest.box.owns(os.open("work", flags, dir_fd=guest.above))
     return made | {
         "work": f"{folder}/work",
         "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours

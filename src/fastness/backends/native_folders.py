@@ -62,10 +62,19 @@ class Folders:
 
     def _make(self, uid: int) -> str:
         path = os.path.join(self._boxes, self._name())
-        make(path, uid)
+        os.mkdir(path, 0o700)
         try:
-            for name in ("work", "tmp"):
-                make(os.path.join(path, name), uid)
+            top = open_folder(path)
+            try:
+                for name in ("work", "tmp"):
+                    os.mkdir(name, 0o700, dir_fd=top)
+                    if uid >= 0:
+                        os.chown(name, uid, uid, dir_fd=top, follow_symlinks=False)
+                if uid >= 0:
+                    # Last: before that nobody else can put something else in the place of the two.
+                    os.fchown(top, uid, uid)
+            finally:
+                os.close(top)
         except OSError:
             _remove(path)
             raise
@@ -95,6 +104,16 @@ class Folders:
             _remove(path)
 
 
+def open_folder(path: str) -> int:
+    """
+    A descriptor of a folder below one of ours, which is no link.  Raises ``OSError``.
+
+    A guest has the rights to its folders before its walls stand, and packages that nobody here has read may run by
+    then: a name below ``path`` is its to change, and so is ``path`` where the guest is of our own user.
+    """
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 def make(path: str, uid: int) -> None:
     """A folder that is open to its owner alone: user ``uid``, or this process's where it is -1.  Raises ``OSError``."""
     os.mkdir(path, 0o700)
@@ -109,8 +128,12 @@ def remove(path: str) -> None:
     Most leave nothing, and then three calls are enough: they follow no link and remove nothing that is not empty.
     """
     try:
-        for name in ("work", "tmp"):
-            os.rmdir(os.path.join(path, name))
+        top = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for name in ("work", "tmp"):
+                os.rmdir(name, dir_fd=top)
+        finally:
+            os.close(top)
         os.rmdir(path)
     except OSError:
         remove_tree(path)

@@ -33,6 +33,8 @@ class Guest:
         self.key = key
         self.slot: Slot | None = None
         self.folder = ""
+        #: A descriptor of that folder, which the box closes; -1 where there is none.
+        self.above = -1
         #: The host's number of the guest's user, -1 where it is the caller's own.
         self.uid = -1
         self.base = (0, 0, 0)

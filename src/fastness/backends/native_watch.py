@@ -30,13 +30,13 @@ class Watch:
     """
     Called with no arguments, returns the reason for which the run is to be ended, or None.
 
-    ``temporary`` is the path of the guest's folder for temporary files, which counts with its work folder.  A guest of
-    a ``session`` may have gone on since its last execute; another one is not looked at before it can have done much.
+    ``above`` is a descriptor of the folder with the guest's ``tmp``, which counts with its work folder.  A guest of a
+    ``session`` may have gone on since its last execute; another one is not looked at before it can have done much.
     """
 
-    def __init__(self, box: Box, limits: Limits, temporary: str, *, session: bool) -> None:
+    def __init__(self, box: Box, limits: Limits, above: int, *, session: bool) -> None:
         self._box = box
-        self._temporary = temporary
+        self._above = above
         self._limits = limits
         self._next = 0.0 if session else time.monotonic() + _FIRST_S
 
@@ -62,7 +62,8 @@ class Watch:
 
     def _files(self) -> tuple[OutcomeKind, str] | None:
         size = 0
-        temporary = os.open(self._temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        temporary = os.open("tmp", flags, dir_fd=self._above)
         try:
             for folder in (self._box.work, temporary):
                 for seen in walk(folder, self._limits.files + 1, _pass, force=True):

@@ -185,7 +185,7 @@ class WorkerBackend(Backend):
         code = (request.code or "").encode("utf-8", "surrogatepass")
         stdin = worker_process.sealed(request.stdin) if request.stdin else -1
         # The folder is on the caller's disk, where nothing else bounds it.
-        talk.watch = Watch(worker, request.limits, os.path.join(worker.folder, "tmp"), session=bool(session))
+        talk.watch = Watch(worker, request.limits, worker.above, session=bool(session))
         grace = talk.cancel_grace_s = request.limits.grace_s
         self._talks.add(talk)
         try:

@@ -109,6 +109,8 @@ class Worker(Box):
     def __init__(self, name: str, folder: str, waiting: Waiting, parts: _Parts) -> None:
         super().__init__(name, parts.talk, parts.out, parts.err, waiting)
         self.folder = folder
+        #: A descriptor of it, which is closed with the rest.
+        self.above = -1
         self.base = (0, 0, 0)
         self.keeper = parts.keeper
         self.ended: dict[str, Any] | None = None
@@ -231,6 +233,8 @@ def spawn(name: str, above: str, config: int, waiting: Waiting) -> Worker:
         # The rest is the worker's by now.
         opened = [talk_end, control_end, out_end, err_end]
         try:
+            worker.above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            worker.holds(worker.above)
             order = {
                 "folder": work,
                 "command": [*interpreter(), _WORKER],

@@ -109,3 +109,39 @@ def test_what_a_guest_has_left_goes_with_its_folder(folders: Folders, tmp_path: 
         remove(str(path))
         assert not path.exists()
     assert (outside / "kept").read_text() == "x"
+
+
+def test_a_link_in_the_place_of_a_folder_is_given_to_nobody(
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody of the guests' user swaps a folder between its making and the change of its owner."""
+    if os.getuid():
+        pytest.skip("only root gives files away")
+    outside = tmp_path / "outside"
+    outside.write_text("root's")
+    mkdir = os.mkdir
+
+    def swapping(path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        mkdir(path, mode, dir_fd=dir_fd)
+        if os.path.basename(path) == "work":
+            os.rmdir(path, dir_fd=dir_fd)
+            os.symlink(outside, path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", swapping)
+    path = folders.take(12345)
+    assert os.lstat(f"{path}/work").st_uid == 12345
+    assert outside.stat().st_uid == 0
+    assert os.stat(path).st_uid == 12345
+
+
+def test_nothing_is_made_or_removed_through_a_link(folders: Folders, tmp_path: Path) -> None:
+    """A guest of our own user may put a link in the place of its whole folder: what is there is somebody else's."""
+    outside = tmp_path / "outside"
+    for name in ("work", "tmp"):
+        (outside / name).mkdir(parents=True)
+    path = Path(folders.take(-1))
+    path.rename(path.with_name("moved"))
+    path.symlink_to(outside)
+    with pytest.raises(OSError, match="Not a directory"):
+        remove(str(path))
+    assert sorted(os.listdir(outside)) == ["tmp", "work"]

@@ -133,3 +133,15 @@ def test_a_rule_is_planned(child: Child, user: str, open_folder: Path) -> None:
         user=user,
     )
     assert done.stdout.splitlines() == ["succeeded succeeded EACCES", "EINVAL succeeded succeeded"], done.stderr
+
+
+def test_a_call_that_fails_is_no_answer_that_will_do() -> None:
+    """Where any answer will do, an error still ends the plan: what was to be sent was not."""
+    calls = plan.Plan()
+    calls.add("close", 1 << 20, result=plan.ANY)
+    with pytest.raises(OSError, match="close"):
+        calls.run()
+    message = plan.Plan()
+    message.add_message(1 << 20, plan.memory(b"+"), 1)
+    with pytest.raises(OSError, match="sendmsg"):
+        message.run()
