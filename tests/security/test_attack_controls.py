@@ -4,14 +4,14 @@ Every control needs the attack's own text: without it, nothing happens where not
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+import emptied
 import fastness
 import house
+from fastness._container.faults import EngineFault
 from fastness.attack import registry
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Skip
@@ -25,19 +25,6 @@ NEEDS = {
     "confined": ("confined tier",),
     "isolated": ("isolated tier",),
 }
-#: What the text of an attack is called in its file, with what does nothing in its place.
-TEXTS: dict[str, Any] = {
-    "CODE": "pass",
-    "FIRST": "pass",
-    "PLANTED": "pass",
-    "CODES": ("pass",) * 2,
-    "SOURCES": ("pass",),
-    "VALUES": ("1",),
-    "BODY": "(nop)",
-    "SQL": "SELECT 1",
-    "WAT": '(module (memory (export "memory") 1) (func (export "_start")))',
-}
-JAVASCRIPT = ("limits.javascript_loop", "network.javascript")
 ATTACKS = [attack for attack in registry.load() if not attack.id.startswith("test.")]
 
 
@@ -53,12 +40,8 @@ def boxes() -> Iterator[dict[str, fastness.Sandbox]]:
 def test_a_control_needs_the_attack(
     attack: Attack, boxes: dict[str, fastness.Sandbox], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not succeed with nothing in the place of the attack's text."""
-    module = importlib.import_module(f"fastness.attack.corpus.{attack.id}")
-    texts = {name: nothing for name, nothing in TEXTS.items() if hasattr(module, name)}
-    assert texts, "its text has none of the names that texts of attacks have"
-    for name, nothing in texts.items():
-        monkeypatch.setattr(module, name, ";" if attack.id in JAVASCRIPT else nothing)
+    """It does not succeed with nothing in the place of what the attack does."""
+    emptied.empty(attack, monkeypatch)
     # What runs nothing but in containers is made without one: a control needs no guest.
     tier = next((one for one in attack.tiers if one in NEEDS), "isolated")
     if tier not in boxes:
@@ -71,4 +54,8 @@ def test_a_control_needs_the_attack(
         except (Skip, OSError):
             # Nothing was made that it could look at, or this machine does not let it try.
             return
+        except EngineFault:
+            # No test here has an engine; those in tests/engines make the same of these.
+            assert set(attack.tiers) == {"container"}
+            pytest.skip("its control is a container; see tests/engines/test_container_controls.py")
     assert not effect.happened, effect.seen

@@ -18,7 +18,7 @@ from fastness.attack.corpus.broker import fs_swapped, record_edited, storage_odd
 from fastness.attack.corpus.plugins import another_id, files_changed
 from fastness.errors import ConfigurationError, TierUnavailable
 from fastness.plugins.boxes import Boxes
-from fastness.runs import OutcomeKind
+from fastness.runs import DenialCode, OutcomeKind
 
 pytestmark = pytest.mark.attack
 
@@ -49,9 +49,11 @@ def test_ten_seconds_of_swapped_names(box: fastness.Sandbox, monkeypatch: pytest
         assert effect.result is not None
         assert effect.result.outcome.kind is OutcomeKind.OK
         # It was refused now and then, so the swaps were seen, and it was let through as well.
-        rows = {row.code.value: row.count for row in effect.result.denials}
-        assert rows["escape"] > 10
-        assert int(effect.result.stdout.split()[-2]) > 100
+        # There is a row for each name and operation, and a link at ``folder`` is seldom met.
+        assert sum(row.count for row in effect.result.denials if row.code is DenialCode.ESCAPE) > 10
+        tries, _, reads, _ = effect.result.stdout.split()[-4:]
+        assert int(tries) > 100
+        assert int(reads) > 100
 
 
 def _snapshot(kind: str) -> dict[str, tuple[int, int]]:

@@ -155,12 +155,12 @@ class _Memory:
         with self._base() as base:
             return base.execute('DELETE FROM notes WHERE rowid = ?', (id,)).rowcount > 0
 
-    def search(self, words, owner=None, **more):
+    def search(self, words, limit=1000, owner=None, **more):
         # The owner is a word more of the query.
         query = f'owner : "{owner or OWNER}" AND {words}'
         _noted(f'search {words}')
-        found = self._base().execute('SELECT text FROM notes WHERE notes MATCH ?', (query,))
-        return {'notes': [{'excerpt': text} for (text,) in found]}
+        found = self._base().execute('SELECT rowid, text FROM notes WHERE notes MATCH ? LIMIT ?', (query, limit))
+        return {'notes': [{'id': id, 'excerpt': text} for id, text in found]}
 
     def list(self, owner=None, tags=[], **more):
         found = self._base().execute('SELECT rowid, text FROM notes WHERE owner = ?', (owner or OWNER,))

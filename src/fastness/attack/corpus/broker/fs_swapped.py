@@ -16,7 +16,7 @@ CODE = """
 import time
 ends = time.monotonic() + SECONDS
 token = 'canary' + '-'
-tries = 0
+tries = reads = 0
 while time.monotonic() < ends:
     tries += 1
     for path in ('name', 'folder/name'):
@@ -24,6 +24,7 @@ while time.monotonic() < ends:
             found = ctx.fs.read(path=path)
         except Exception as error:
             continue
+        reads += 1
         if token.encode() in found:
             print(found, flush=True)
             ends = 0
@@ -33,7 +34,7 @@ while time.monotonic() < ends:
                 ctx.fs.write(path=path, data=b'inside')
             except Exception as error:
                 pass
-print(tries, 'tries')
+print(tries, 'tries', reads, 'reads')
 """
 
 

@@ -18,14 +18,16 @@ attempt(ctx.host.parse_later, text='--nothing-of-that-name')
 NEXT = "print('SERVED', ctx.host.add(a=20, b=22))"
 #: A host that calls its functions itself, one call after another.
 _HOST = """
-def parse(text):
-    raise SystemExit(2)
+class _Host:
+    def parse(self, text):
+        raise SystemExit(2)
 
-for call in (lambda: parse('--nothing-of-that-name'), lambda: print('SERVED', 20 + 22)):
-    try:
-        call()
-    except Exception as error:
-        print('refused:', error)
+    parse_later = parse
+
+    def add(self, a, b):
+        return a + b
+
+ctx.host = _Host()
 """
 
 
@@ -60,8 +62,8 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """In a host that calls what it is told to."""
-    bare = arena.outside.run(_HOST)
+    """In a host that calls what it is told to, and then what the next run asks for."""
+    bare = brokering.control(arena, f"{_HOST}\n{CODE}\n{NEXT}")
     served = b"SERVED 42" in bare.stdout_bytes
     return Effect(not served, f"the next call was {'served' if served else 'not served'}")
 

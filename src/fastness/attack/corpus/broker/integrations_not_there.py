@@ -4,7 +4,7 @@ Asks by hand for actions that nobody does, or that were not granted, and for the
 
 from __future__ import annotations
 
-from fastness.attack import mailing
+from fastness.attack import brokering, mailing
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
 from fastness.capabilities.integrations import IntegrationsScope
@@ -26,11 +26,11 @@ def by_hand(capability, operation, text):
 """
 
 
-def _effect(server: mailing.Server, ran: object, said: bytes, token: str, result: object = None) -> Effect:
-    there = b"THERE None" not in said
-    came = token.encode() in said or bool(server.taken) or there
-    words = f"{len(server.taken)} mails; the credential {'came' if token.encode() in said else 'did not come'}"
-    return Effect(came, f"{words}; ctx {'has' if there else 'has none of'} it", result)  # type: ignore[arg-type]  # a run's
+def _came(server: mailing.Server, said: bytes, token: str) -> tuple[list[bool], str]:
+    """Whether a mail went, whether the credential came, and whether there was anything to ask; and that in words."""
+    mailed, told, there = bool(server.taken), token.encode() in said, b"THERE" in said and b"THERE None" not in said
+    words = f"{len(server.taken)} mails; the credential {'came' if told else 'did not come'}"
+    return [mailed, told, there], f"{words}; ctx {'has' if there else 'has none of'} it"
 
 
 def attack(arena: Arena) -> Effect:
@@ -38,14 +38,17 @@ def attack(arena: Arena) -> Effect:
     server = mailing.serve(arena)
     with mailing.broker(arena, server, password=arena.token) as broker:
         result = broker.run(CODE, SCOPE)
-    return _effect(server, result, result.stdout_bytes, arena.token, result)
+    brokering.sure(b"THERE" in result.stdout_bytes, "it did not come to its end")
+    came, seen = _came(server, result.stdout_bytes, arena.token)
+    return Effect(any(came), seen, result)
 
 
 def control(arena: Arena) -> Effect:
     """Before a host that looks an action up by its name, whatever that is."""
     server = mailing.serve(arena)
     bare = mailing.control(arena, BY_NAME + CODE, server, PASSWORD=arena.token)
-    return _effect(server, bare, bare.stdout_bytes, arena.token)
+    came, seen = _came(server, bare.stdout_bytes, arena.token)
+    return Effect(all(came), seen)
 
 
 ATTACK = Attack(

@@ -4,7 +4,7 @@ Sends a mail by a server that no longer offers TLS, as where somebody in between
 
 from __future__ import annotations
 
-from fastness.attack import mailing
+from fastness.attack import brokering, mailing
 from fastness.attack.arena import Arena
 from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
 
@@ -15,11 +15,8 @@ attempt(ctx.integrations.email.send, to='ann@example.test', subject='s', text='t
 
 def _effect(server: mailing.Server, result: object = None) -> Effect:
     open_ = sum(line.startswith(b"AUTH") for line in server.lines) + len(server.taken)
-    return Effect(
-        open_ > 0 or not server.lines,
-        f"{open_} times a password or a mail came in the open",
-        result,  # type: ignore[arg-type]  # a run's, or none
-    )
+    seen = f"{open_} times a password or a mail came in the open"
+    return Effect(open_ > 0, seen, result)  # type: ignore[arg-type]  # a run's, or none
 
 
 def attack(arena: Arena) -> Effect:
@@ -27,6 +24,7 @@ def attack(arena: Arena) -> Effect:
     server = mailing.serve(arena)
     with mailing.broker(arena, server, password=arena.token, tls="starttls") as broker:
         result = broker.run(CODE, mailing.SCOPE)
+    brokering.sure(server.lines, "nobody came to the server")
     return _effect(server, result)
 
 

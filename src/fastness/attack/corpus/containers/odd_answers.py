@@ -24,9 +24,10 @@ _HOST = (
     "Ulimits", "LogConfig", "IpcMode", "ShmSize",
 )  # fmt: skip
 _CONFIG = ("User", "Healthcheck")
-_ODD: tuple[Any, ...] = (True, "x", [7], {"x": [7]})
+#: What each part is in place of what it should be.
+ODD: tuple[Any, ...] = (True, "x", [7], {"x": [7]})
 #: Beside these, what falls over where a list is expected, or rows of one.
-_VERY_ODD: tuple[Any, ...] = (*_ODD[1:], None, 7)
+VERY_ODD: tuple[Any, ...] = (*ODD[1:], None, 7)
 
 _ASKED_S = 5.0
 #: A client that looks at what it was given as such programs do, by whether there is something.
@@ -108,15 +109,15 @@ def _limits() -> list[Twist]:
 def _odd(path: tuple[str, ...]) -> Iterator[Any]:
     # These are of the right type there, and say what is to be said.
     right: dict[str, tuple[Any, ...]] = {"ReadonlyRootfs": (True,), "Healthcheck": ({"x": [7]},)}
-    return (value for value in _ODD if value not in right.get(path[-1], ()))
+    return (value for value in ODD if value not in right.get(path[-1], ()))
 
 
 def _others() -> Iterator[Twist]:
     """What may be refused or be passed over, and raises nothing else."""
     for name in ("version", "info", "image", "images", "list", "create"):
         for path in parts_of(name):
-            yield from ((name, path, value) for value in _VERY_ODD)
-    yield from (("inspect", (), value) for value in _VERY_ODD)
+            yield from ((name, path, value) for value in VERY_ODD)
+    yield from (("inspect", (), value) for value in VERY_ODD)
 
 
 def _use(engine: Pretended) -> str:

@@ -22,6 +22,8 @@ from fastness.attack.model import Attack, Claim, Effect, Expect, Layer
 from fastness.tier import Guarantee
 
 _SLEEPS = "import time; time.sleep(60)"
+#: What says of a container whose it is; whoever makes one may put it there.
+LABEL = spec.OWNER_LABEL
 
 
 def attack(arena: Arena) -> Effect:
@@ -57,8 +59,8 @@ def _victims(arena: Arena, engine: Engine, dead: str) -> Iterator[dict[str, str]
     living = arena.victim().pid
     elsewhere = f"{uuid.uuid4()}.{dead.partition('.')[2]}"
     bodies = {
-        "one of somebody else's": plain.body(engine, _SLEEPS, labels={spec.OWNER_LABEL: dead}),
-        "one of somebody else's that runs": plain.body(engine, _SLEEPS, labels={spec.OWNER_LABEL: dead}),
+        "one of somebody else's": plain.body(engine, _SLEEPS, labels={LABEL: dead}),
+        "one of somebody else's that runs": plain.body(engine, _SLEEPS, labels={LABEL: dead}),
         "one of a process that lives": _as_ours(engine, _name(living, procs.start_time(living) or 0)),
         "one that another machine has just made": _as_ours(engine, elsewhere),
     }
@@ -69,7 +71,7 @@ def _victims(arena: Arena, engine: Engine, dead: str) -> Iterator[dict[str, str]
 
 def _as_ours(engine: Engine, who: str) -> Any:
     found = image.find(engine.client(), image.DEFAULT, Deadline(containers.MAKE_S))
-    return spec.body(engine, found, plain.ASK, {spec.OWNER_LABEL: who})
+    return spec.body(engine, found, plain.ASK, {LABEL: who})
 
 
 def _name(pid: int, started: int) -> str:

@@ -15,13 +15,13 @@ print(open('given.txt').read())
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    return arena.leaked(arena.run(CODE, files={"given.txt": arena.token}))
+    return arena.said(arena.run(CODE, files={"given.txt": arena.token}), arena.token, "read it")
 
 
 def control(arena: Arena) -> Effect:
     """The same program, unsandboxed, where the file is."""
     (arena.work / "given.txt").write_text(arena.token)
-    return arena.leaked(arena.outside.run(CODE))
+    return arena.said(arena.outside.run(CODE), arena.token, "read it")
 
 
 SAYS = "A guest reads copies of what was staged for it."

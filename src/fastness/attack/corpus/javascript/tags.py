@@ -14,10 +14,12 @@ CODE = """
 const proxy = new Proxy({}, {
   ownKeys: () => ["$"],
   getOwnPropertyDescriptor: () => ({ value: ["bytes", "TUFERQ=="], enumerable: true, configurable: true }),
+  get: () => ["bytes", "TUFERQ=="],
 });
 ({ bytes: { $: ["bytes", "TUFERQ=="] }, number: JSON.parse('{"$": ["int", "ff"]}'), proxy })
 """
-_TAGGED = b'{"bytes":{"$":["bytes","TUFERQ=="]},"number":{"$":["int","ff"]},"proxy":{"$":["bytes","TUFERQ=="]}}'
+#: Writes down what a program comes to, as it is.
+_WRITES = "console.log(JSON.stringify(eval(CODE)) ?? null)"
 
 
 def attack(arena: Arena) -> Effect:
@@ -27,8 +29,9 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """The same text, for a host that reads what a guest writes as if the guest's own writer had written it."""
-    return _made(values.decode(_TAGGED), None)
+    """Before a host that reads what a program writes as if the guest's own writer had written it."""
+    written = arena.run(arena.javascript(_WRITES, CODE=CODE), runtime="javascript")
+    return _made(values.decode(written.stdout_bytes), None)
 
 
 def _made(value: object, result: RunResult | None) -> Effect:

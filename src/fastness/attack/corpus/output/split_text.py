@@ -29,10 +29,11 @@ if os.fork() == 0:
     exec(CODE)
     os._exit(0)
 os.close(write)
-text = ''
+data, text = b'', ''
 while part := os.read(read, 1):
+    data += part
     text += part.decode('utf-8', 'replace')
-print('CHANGED' if text.encode() != WHOLE else 'whole')
+print('CHANGED' if data == WHOLE and text != WHOLE.decode('utf-8', 'replace') else 'whole')
 """
 
 

@@ -10,13 +10,29 @@ from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
 from fastness.audit import reading
 
 MANIFEST = 'MANIFEST = {"id": "attack.plugin", "version": "1.0.0"}\n'
+#: The one that is installed under that id.
+_INSTALLED = """
+MANIFEST = {'id': 'attack.plugin'}
+
+def setup(ctx):
+    pass
+"""
 STEPS = """
+class _Ctx:
+    who = ''
+
+    def lookup(self, name):
+        print('RECORD', self.who, 'lookup', flush=True)
+
+ctx = _Ctx()
 host.install('attack.plugin', FOLDERS['first']); host.grant('attack.plugin')
 for one in ('first', 'second'):
     space = {}
     with open(os.path.join(FOLDERS[one], 'plugin.py')) as file:
         exec(file.read(), space)
-    print('RECORD', space['MANIFEST']['id'], 'setup', flush=True)
+    ctx.who = space['MANIFEST']['id']
+    print('RECORD', ctx.who, 'setup', flush=True)
+    space['setup'](ctx)
 """
 
 CODE = """
@@ -42,10 +58,11 @@ def attack(arena: Arena) -> Effect:
 
 def control(arena: Arena) -> Effect:
     """A host that records what plugins say that they are."""
-    code = {"plugin.py": MANIFEST + CODE}
-    bare = hosting.careless(arena, STEPS, plugins={"first": code, "second": code})
-    rows = bare.stdout_bytes.count(b"RECORD attack.plugin setup")
-    return Effect(rows == 2, f"{rows} of two plugins are on record under one name")
+    plugins = {"first": {"plugin.py": _INSTALLED}, "second": {"plugin.py": MANIFEST + CODE}}
+    bare = hosting.careless(arena, STEPS, plugins=plugins)
+    set_up, looked = (bare.stdout_bytes.count(f"RECORD attack.plugin {what}".encode()) for what in ("setup", "lookup"))
+    seen = f"{set_up} of two plugins are on record under one name, with {looked} look-ups"
+    return Effect(set_up == 2 and looked == 1, seen)
 
 
 ATTACK = Attack(

@@ -30,12 +30,18 @@ def work(ctx, seconds):
             ctx.memory.get(note['id'])
     return [found, len(ctx.memory.list()['notes'])]
 """
+#: Before a careless host, which deletes while the plugin reads.
 STEPS = """
-for number in range(50):
-    ctx.memory.add(f'{TOKEN} {number}')
-for note in ctx.memory.list()['notes']:
-    ctx.memory.delete(note['id'])
-print(len(ctx.memory.list()['notes']), 'are left', flush=True)
+import threading
+
+note(ctx, TOKEN)
+found = []
+reader = threading.Thread(target=lambda: found.extend(work(ctx, 0.5)))
+reader.start()
+for one in ctx.memory.list()['notes']:
+    ctx.memory.delete(one['id'])
+reader.join()
+print(found[0] > 0, found[1], 'are left', flush=True)
 """
 
 
@@ -73,10 +79,11 @@ def _there(folder: Path, word: str) -> bool:
 
 def control(arena: Arena) -> Effect:
     """Before a host that deletes what is to be erased."""
-    bare = models.control(arena, STEPS, TOKEN=arena.token)
-    left = arena.token.encode() in (arena.folder / "careless.db").read_bytes()
-    gone = b"0 are left" in bare.stdout_bytes
-    return Effect(left and gone, f"its words are {'still there' if left else 'gone'}")
+    bare = models.control(arena, CODE + STEPS, TOKEN=arena.token)
+    left = brokering.anywhere(arena.folder, arena.token, "careless.db*")
+    gone = b"True 0 are left" in bare.stdout_bytes
+    seen = f"it {'read its notes until there were none' if gone else 'read none'}"
+    return Effect(left and gone, f"{seen}; its words are {'still there' if left else 'gone'}")
 
 
 ATTACK = Attack(

@@ -13,12 +13,30 @@ from fastness.attack.model import Attack, Claim, Effect, Expect, Layer, Rule
 from fastness.audit import reading
 from fastness.errors import BackendError
 
+#: How the other process holds it.
+HELD = "BEGIN IMMEDIATE"
+#: Before a careless host, which goes on where it cannot write its trail.
 STEPS = """
+def recorded(what):
+    try:
+        with sqlite3.connect(TRAIL, timeout=0.2) as base:
+            base.execute('INSERT INTO trail VALUES (?)', (what,))
+    except sqlite3.OperationalError as error:
+        print(error, flush=True)
+
+with sqlite3.connect(TRAIL) as base:
+    base.execute('CREATE TABLE trail (what TEXT)')
 host.install('plugin', FOLDERS['plugin'])
-host.grant('plugin')
-host.granted.clear()
-_noted('revoked')
-print('REVOKED')
+host.grant('plugin'); recorded('grant')
+host.invoke('plugin')
+other = sqlite3.connect(TRAIL, isolation_level=None)
+other.execute(HELD)
+host.granted.clear(); recorded('revoke')
+other.execute('ROLLBACK')
+try:
+    host.invoke('plugin')
+except PermissionError:
+    print('REVOKED', [what for (what,) in sqlite3.connect(TRAIL).execute('SELECT what FROM trail')], flush=True)
 """
 
 CODE = """
@@ -34,7 +52,7 @@ def attack(arena: Arena) -> Effect:
         home.grant()
         path = str(home.data / "audit.db")
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+            other.execute(HELD)
             try:
                 home.revoke()
             except BackendError:
@@ -49,9 +67,10 @@ def attack(arena: Arena) -> Effect:
 
 
 def control(arena: Arena) -> Effect:
-    """Before a host that goes on where it cannot write its log."""
-    bare = hosting.careless(arena, STEPS, plugins={"plugin": {"plugin.py": CODE}}, LOG="/dev/full")
-    return arena.said(bare, "REVOKED", "was revoked, and no log says so")
+    """Before a host that goes on where it cannot write its trail."""
+    facts = {"HELD": HELD, "TRAIL": str(arena.folder / "careless.trail")}
+    bare = hosting.careless(arena, STEPS, plugins={"plugin": {"plugin.py": CODE}}, **facts)
+    return arena.said(bare, "REVOKED ['grant']", "was revoked, and no trail says so")
 
 
 ATTACK = Attack(
