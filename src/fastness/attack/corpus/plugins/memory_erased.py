@@ -35,13 +35,20 @@ STEPS = """
 import threading
 
 note(ctx, TOKEN)
-found = []
+found, reads, gives = [], threading.Event(), ctx.memory.get
+
+def get(id):
+    reads.set()
+    return gives(id)
+
+ctx.memory.get = get
 reader = threading.Thread(target=lambda: found.extend(work(ctx, 0.5)))
 reader.start()
+reads.wait(5)
 for one in ctx.memory.list()['notes']:
     ctx.memory.delete(one['id'])
 reader.join()
-print(found[0] > 0, found[1], 'are left', flush=True)
+print(found[0] > 0, len(ctx.memory.list()['notes']), 'are left', flush=True)
 """
 
 

@@ -68,8 +68,8 @@ def attack(arena: Arena) -> Effect:
 
 def control(arena: Arena) -> Effect:
     """Before a host that goes on where it cannot write its trail."""
-    facts = {"HELD": HELD, "TRAIL": str(arena.folder / "careless.trail")}
-    bare = hosting.careless(arena, STEPS, plugins={"plugin": {"plugin.py": CODE}}, **facts)
+    path, plugins = str(arena.folder / "careless.trail"), {"plugin": {"plugin.py": CODE}}
+    bare = hosting.careless(arena, STEPS, plugins=plugins, HELD=HELD, TRAIL=path)
     return arena.said(bare, "REVOKED ['grant']", "was revoked, and no trail says so")
 
 
