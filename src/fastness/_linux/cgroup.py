@@ -14,7 +14,8 @@ from collections.abc import Callable
 from fastness._linux import cgroup_held, cgroup_probe
 from fastness._linux.cgroup_files import HOST, PREFIX, REQUIRED, SLOTS, groups_below, owner_of, remove_group
 from fastness._linux.cgroup_find import Place, own_places
-from fastness._linux.cgroup_slot import Slot, Slots, SlotUsage, Unusable, end_leftovers
+from fastness._linux.cgroup_slot import Slot, Slots, Unusable, end_leftovers
+from fastness._linux.cgroup_usage import SlotUsage
 from fastness._linux.cgroup_v1 import SlotsV1
 from fastness._linux.cgroup_v2 import IN_CONTAINER, SlotsV2, base_of
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import gc
 import json
 import os
-import resource
 import select
 import socket
-import stat
 import sys
 
 from fastness._linux import cloning, landlock, memory, privileges, profiles, seccomp
@@ -30,7 +27,7 @@ from fastness._linux.syscalls import (
     PR_SET_CHILD_SUBREAPER,
     prctl,
 )
-from fastness._native import birth, box, datagrams, interior
+from fastness._native import belongings, birth, box, datagrams, interior
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,22 +42,16 @@ _CAP_SYS_ADMIN = 21
 _CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
 
 
-#: The lowest number of the zygote's own descriptors; below are the folders that guests may read.
-_OWN = 128
 #: Bytes of a request: a few numbers and paths.
 _REQUEST = 1 << 15
 #: Milliseconds without a request after which the next guest is prepared: the last one needs the processors more.
 _QUIET_MS = 1
-_RLIMIT_SIGPENDING = 11
-#: Signals that may wait for a guest; the kernel counts them for the user, who may be the caller.
-_SIGNALS = 256
 _RLIMIT_NICE = 13
 _RLIMIT_RTPRIO = 14
 #: What nobody in the family has any of.
 _NONE_OF = (
     privileges.RLIMIT_CORE, privileges.RLIMIT_MEMLOCK, privileges.RLIMIT_MSGQUEUE, _RLIMIT_NICE, _RLIMIT_RTPRIO,
 )  # fmt: skip
-_DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 #: To take a zygote apart in a guest would touch, and so copy, many pages for nothing.
 _kept: list[object] = []
 #: As json.loads, for a text of the caller's, with nothing around its value.
@@ -188,58 +179,10 @@ class _Zygote:
             self.importing = self.threaded
             raise RuntimeError("it started a thread, which would be lost in every guest")
 
-    def _room(self) -> bool:
-        """Let this process have the number that guests hand their listeners over on; False where it may not."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if hard != resource.RLIM_INFINITY and hard <= box.RECORDING:
-            return False
-        if soft <= box.RECORDING:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (box.RECORDING + 1, hard))
-        return True
-
     def _settle(self) -> None:
-        """
-        Put what guests need at their birth at numbers that all know, so that a guest closes the rest in one call.
-
-        Folders are opened for good: guests make rules of their own for them, and to open one again takes longer.
-        """
-        high = fcntl.fcntl(self.control, fcntl.F_DUPFD_CLOEXEC, _OWN)
-        self.control.close()
-        self.control = socket.socket(fileno=high)
-        null = os.open("/dev/null", os.O_RDWR)
-        # Those of the launcher are of the machine's own tree, where times and modes of a device can be changed.
-        for fd in (0, 1):
-            os.dup2(null, fd)
-        kept = (null, self.recording, self.mothers or null)
-        moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _OWN) for one in kept]
-        os.close(null)
-        self.recording.close()
-        if self.mothers is not None:
-            self.mothers.close()
-        # Without the room refusals are answered by the filter alone, and results say so.
-        self.config["record"] = self._room() and self.config["record"]
-        for source, target in zip(moved, (box.TALK, box.RECORDING, box.MOTHERS), strict=True):
-            if target != box.RECORDING or self.config["record"]:
-                os.dup2(source, target, inheritable=False)
-        cloning.close_range(box.FOLDERS, _OWN - 1)
-        privileges.set_limit(_RLIMIT_SIGPENDING, _SIGNALS)
-        devices = ["/dev"] if self.isolated else _DEVICES
-        for path in [*self.config["readable"], *devices]:
-            try:
-                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            except FileNotFoundError:
-                continue
-            rights = landlock.DEVICE if path in devices else landlock.READ
-            if not stat.S_ISDIR(os.fstat(fd).st_mode):
-                rights &= ~landlock.READ_DIR
-            # The lowest free number is the next one: all from FOLDERS on were closed.
-            if fd != box.FOLDERS + len(self.rights) or fd >= _OWN:
-                raise OSError(errno.EMFILE, f"more than {_OWN - box.FOLDERS} folders that guests may read")
-            self.rights.append(rights)
-        for fd in moved:
-            os.close(fd)
-        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OWN) for end in datagrams.pair()]
-        self.mirror = [socket.socket(fileno=fd) for fd in ends]
+        kept = belongings.settle(self.control, self.recording, self.mothers, self.config)
+        self.control, self.rights, self.mirror = kept.control, kept.rights, kept.mirror
+        self.config["record"] = kept.record
 
     def _interpreter(self) -> None:
         """Make this the interpreter that a guest expects: its paths, its modules, nothing of ours by name."""

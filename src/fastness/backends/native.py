@@ -180,8 +180,7 @@ class NativeBackend(Backend):
         self._slots.release()
         self.let_go(family)
         self._keeper.bury(family, guest)
-        request = guest.request
-        if self._pool and request is not None:
+        if self._pool and (request := guest.request) is not None:
             # The next one will most likely be wanted with the same limits.
             self._keeper.refill(family, guest.key, self._pool, partial(native_limits.bound_early, self.tier, request))
 
@@ -251,7 +250,6 @@ class NativeBackend(Backend):
             # Of many processes, only the group knows what they use together.
             talk.clock = lambda: (slot.cpu_us() or 0) / 1e6
             talk.peak = lambda: slot.memory_peak() or 0
-        guest.in_doubt = True
         self._talks.add(talk)
         try:
             if self._closed:
@@ -306,7 +304,6 @@ class NativeBackend(Backend):
         """Leave the run's invoke with a guest that is not ready yet, unless it is large."""
         head, code = native_work.invoke(guest, request, "run", 0)
         stdin = native_work.memory_file(request.stdin) if request.stdin else -1
-        guest.in_doubt = True
         try:
             guest.box.send_early(head, code, (stdin,) if stdin >= 0 else ())
         finally:

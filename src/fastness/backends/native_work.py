@@ -41,7 +41,8 @@ def fill(guest: Guest, staged: Staged) -> None:
 def invoke(
     guest: Guest, request: RunRequest, operation: str, session: int, context: bytes = b""
 ) -> tuple[m.Invoke, bytes]:
-    """The head of an invoke and its blob; ``context`` is what the guest is told of its ctx."""
+    """The head of an invoke and its blob, for a guest that is about to get them; ``context`` is what its ctx is."""
+    guest.in_doubt = True
     code = (request.code or "").encode()
     if request.runtime == "command":
         assert request.command is not None
