@@ -15,7 +15,7 @@ from wasm_support import eventually
 import fastness
 import house
 from fastness import OutcomeKind
-from fastness._native import zygote
+from fastness._native import belongings
 from fastness.backends.native import NativeBackend
 from fastness.backends.native_family import Family
 
@@ -37,7 +37,7 @@ def package(folder: Path, text: str) -> dict[str, Any]:
     """Options of a run that imports this module first."""
     folder.mkdir(mode=0o755)
     # The zygote's own socket has the first of its own numbers.
-    head = f"import json, os\ndef say(data):\n    os.write({zygote._OWN}, data)\n"
+    head = f"import json, os\ndef say(data):\n    os.write({belongings._OWN}, data)\n"
     (folder / "loud.py").write_text(head + text)
     return {"preload": ("loud",), "packages": (str(folder),)}
 
