@@ -28,30 +28,32 @@ _DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
 class Belongings:
     """
-    A zygote's ``control`` socket, where that is by now; ``rights`` of guests to the folders that are open from
-    :data:`box.FOLDERS` on; ``mirror``, a conversation with itself; and whether it can ``record`` refusals.
+    ``rights`` of guests to the folders that are open from :data:`box.FOLDERS` on; ``mirror``, a conversation of the
+    zygote with itself; and whether it can ``record`` refusals.
     """
 
-    def __init__(self, control: socket.socket, *, record: bool) -> None:
-        self.control = control
+    def __init__(self, *, record: bool) -> None:
         self.rights: list[int] = []
         self.mirror: list[socket.socket] = []
         self.record = record
 
 
-def settle(
-    control: socket.socket, recording: socket.socket, mothers: socket.socket | None, config: dict[str, Any]
-) -> Belongings:
+def high(sock: socket.socket) -> socket.socket:
+    """The same socket at a number of the zygote's own; the other is closed.  Raises ``OSError``."""
+    fd = fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, _OWN)
+    sock.close()
+    return socket.socket(fileno=fd)
+
+
+def settle(recording: socket.socket, mothers: socket.socket | None, config: dict[str, Any]) -> Belongings:
     """
     Put what guests need at their birth at numbers that all know, so that a guest closes the rest in one call.
 
     Folders are opened for good: guests make rules of their own for them, and to open one again takes longer.
     The sockets are given up for others.  Raises ``OSError``.
     """
-    high = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, _OWN)
-    control.close()
     # Without the room refusals are answered by the filter alone, and results say so.
-    kept = Belongings(socket.socket(fileno=high), record=_room() and config["record"])
+    kept = Belongings(record=_room() and config["record"])
     null = os.open("/dev/null", os.O_RDWR)
     # Those of the launcher are of the machine's own tree, where times and modes of a device can be changed.
     for fd in (0, 1):

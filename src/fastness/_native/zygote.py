@@ -180,8 +180,10 @@ class _Zygote:
             raise RuntimeError("it started a thread, which would be lost in every guest")
 
     def _settle(self) -> None:
-        kept = belongings.settle(self.control, self.recording, self.mothers, self.config)
-        self.control, self.rights, self.mirror = kept.control, kept.rights, kept.mirror
+        # First, for whatever fails from here on is told by it.
+        self.control = belongings.high(self.control)
+        kept = belongings.settle(self.recording, self.mothers, self.config)
+        self.rights, self.mirror = kept.rights, kept.mirror
         self.config["record"] = kept.record
 
     def _interpreter(self) -> None:

@@ -323,6 +323,12 @@ def practise() -> None:
     The interpreter makes its code quicker as it is run, remembers where attributes are found, and the linker where
     functions are.  All of that writes to memory, which a guest that did it for the first time would have copied.
     """
+    try:
+        for fd in range(3):
+            os.fstat(fd)
+    except OSError:
+        # A package has closed it, and what is opened now would take its place.
+        return
     ours, theirs = socket.socketpair()
     kept, _talk[:] = _talk[:], [theirs]
     # Without what a program's end is to others: packages that were imported have handlers for theirs.
