@@ -190,8 +190,11 @@ class _Look:
         self.stopped = ""
 
     def at(self, row: tuple[Any, ...]) -> None:
-        seq, previous, hash_ = row[_SEQ], row[_PREV], row[_HASH]
         typed = tuple(map(type, row)) == schema.TYPES
+        if type(row[_SEQ]) is not int:
+            # The column has been made one that is not the table's key: a record's place is all the number that it has.
+            row = (self._last.seq + 1, *row[1:])
+        seq, previous, hash_ = row[_SEQ], row[_PREV], row[_HASH]
         fits = typed and self._sealer.fits(row)
         self._records += 1
         if self._records == 1:

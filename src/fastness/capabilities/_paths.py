@@ -24,7 +24,7 @@ RESERVED = ".fastness-"
 
 #: A dot, slash, backslash or NUL in percent signs, however often encoded, and what overlong UTF-8 begins with.
 _ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c|00|c0|c1|e0%(?:25)*80|f0%(?:25)*80|u00(?:2e|2f|5c|00))", re.IGNORECASE)
-_DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
+_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def shown(path: str) -> str:
@@ -42,11 +42,12 @@ def parts_of(path: str) -> tuple[str, ...]:
     """
     if len(path) > LONGEST:
         raise Denied(DenialCode.TOO_LARGE, shown(path))
-    if path.startswith("/") or _DRIVE.match(path) or "\\" in path or "\0" in path or _ENCODED.search(path):
+    if path.startswith("/") or "\\" in path or "\0" in path or _ENCODED.search(path):
         raise Denied(DenialCode.ESCAPE, shown(path))
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     for part in parts:
-        if _is_upwards(part):
+        if _is_upwards(part) or _DRIVE.fullmatch(part):
+            # Where there are drives, a part that is one begins anew, wherever in a path it comes.
             raise Denied(DenialCode.ESCAPE, shown(path))
         if not _is_plain(part):
             raise Denied(DenialCode.UNSUPPORTED, shown(path))
@@ -67,7 +68,9 @@ def _is_upwards(name: str) -> bool:
 
 def addressable(name: str) -> bool:
     """Whether a guest may name this entry of a folder: others are not listed either."""
-    return "\\" not in name and not _ENCODED.search(name) and _is_plain(name) and not _is_upwards(name)
+    if "\\" in name or _ENCODED.search(name) or _DRIVE.fullmatch(name):
+        return False
+    return _is_plain(name) and not _is_upwards(name)
 
 
 def _is_plain(name: str) -> bool:

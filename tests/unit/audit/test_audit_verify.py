@@ -261,6 +261,20 @@ def test_a_damaged_schema_whose_error_is_no_text(ten: AuditLog, intent: Make) ->
     other.close()
 
 
+@pytest.mark.parametrize("number", [None, "4", 4.0, b"4"], ids=repr)
+def test_a_record_that_has_no_number(number: object, ten: AuditLog) -> None:
+    """A damaged file may have anything in the number's column; such a record is named by its place."""
+    with closing(sqlite3.connect(ten.path)) as connection:
+        rows = connection.execute(f"{schema.SELECT} ORDER BY seq").fetchall()
+    secret = keys.load(ten.key)
+    assert secret is not None
+    rows[3] = (number, *rows[3][1:])
+    assert [(damage.kind, damage.first, damage.last) for damage in examine(rows, secret).damages] == [
+        (Kind.EDITED, 4, 4)
+    ]
+    assert {damage.kind for damage in examine([(None, *row[1:]) for row in rows], secret).damages} == {Kind.KEY}
+
+
 def test_a_beginning_that_was_removed_with_the_key(ten: AuditLog, tamper: Tamper) -> None:
     """With the key, a checkpoint of one's own is not told from pruning; how far it reaches is said."""
     records = list(reading.records(ten.path))

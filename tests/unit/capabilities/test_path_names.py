@@ -35,7 +35,7 @@ def test_names_of_a_path(path: str, parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/", "/a", "C:", "C:/", "c:/a", "a\\b", "a\0b", "%2e", "a%2Fb", "%252e", "%5c", "%00", "%c0%ae", "..", "a/..", "../a", "...", ".. ", " ..",
+        "/", "/a", "C:", "C:/", "c:/a", "./C:/a", "a/C:/b", "a/c:", "a\\b", "a\0b", "%2e", "a%2Fb", "%252e", "%5c", "%00", "%c0%ae", "..", "a/..", "../a", "...", ".. ", " ..",
         "..\u00a0", "\uff0e\uff0e", "a\uff0fb", "\u2025", "a\uff3cb",
     ],
     ids=ascii,
@@ -46,7 +46,7 @@ def test_what_may_lead_elsewhere(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a\\b", "%2e", "a%2Fb", "..", "...", ".. ", "\uff0e\uff0e", "a\uff0fb", "a\uff3cb"], ids=ascii
+    "name", ["a\\b", "C:", "%2e", "a%2Fb", "..", "...", ".. ", "\uff0e\uff0e", "a\uff0fb", "a\uff3cb"], ids=ascii
 )
 def test_what_no_guest_is_shown(name: str) -> None:
     """A file may be called so, and none could be asked for."""
