@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +17,7 @@ from fastness.waiting import Held, Limit, Slots
 
 if TYPE_CHECKING:
     import asyncio
+    import contextvars
     import select
     import socket
 
@@ -123,18 +124,77 @@ class _Endless:
 _ENDLESS = _Endless()
 
 
-def _wake(future: asyncio.Future[bool], value: bool) -> None:
-    if not future.done():
-        future.set_result(value)
+class _Wait:
+    """
+    What a task waits for that waits for a descriptor: a future by its protocol, which goes on in the loop's same turn.
+
+    One of asyncio's own would have the task go on in the loop's next turn, each of which asks the kernel once more.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_context", "_found", "_loop", "_wake")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asyncio_future_blocking = False
+        self._loop = loop
+        #: What the wait has come to: None for nothing yet, and its end by somebody else.
+        self._found: bool | BaseException | None = None
+        self._wake: Callable[[Any], object] | None = None
+        self._context: contextvars.Context | None = None
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, wake: Callable[[Any], object], *, context: contextvars.Context | None = None) -> None:
+        self._wake, self._context = wake, context
+
+    def cancel(self, msg: Any = None) -> bool:
+        """As a future's: whoever waits goes on, in the loop's next turn."""
+        import asyncio
+
+        if self._found is not None:
+            return False
+        self._found = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
+        self._loop.call_soon(self._go_on)
+        return True
+
+    def come(self, found: bool) -> None:
+        """The wait is over.  Called by the loop, in no task."""
+        if self._found is None:
+            self._found = found
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._wake is None:
+            return
+        if self._context is None:
+            self._wake(self)
+        else:
+            # What the loop calls has a copy of the task's, and what the task sets from here on is to last.
+            self._context.run(self._wake, self)
+
+    def done(self) -> bool:
+        return self._found is not None
+
+    def result(self) -> bool:
+        if isinstance(self._found, BaseException):
+            raise self._found
+        assert self._found is not None
+        return self._found
+
+    def __await__(self) -> Generator[_Wait, None, bool]:
+        if self._found is None:
+            self._asyncio_future_blocking = True
+            yield self
+        return self.result()
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int, seconds: float | None) -> bool:
     """Wait until ``fd`` has something to read; False where it has nothing for so many seconds."""
-    future: asyncio.Future[bool] = loop.create_future()
-    timer = None if seconds is None else loop.call_later(seconds, _wake, future, False)
-    loop.add_reader(fd, _wake, future, True)
+    wait = _Wait(loop)
+    timer = None if seconds is None else loop.call_later(seconds, wait.come, False)
+    loop.add_reader(fd, wait.come, True)
     try:
-        return await future
+        return await wait
     finally:
         loop.remove_reader(fd)
         if timer is not None:

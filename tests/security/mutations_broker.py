@@ -30,7 +30,7 @@ FILES = (
                 "return _openat2(top, path, _FOLDER | os.O_CLOEXEC, 0, _STRICT)")),
         (Sign("broker.fs_linked_folder"),)),
     Row("fs.upwards", "paths that lead upwards are refused, and not opened", "wasm",
-        (Change("capabilities/_paths.py", "        if _is_upwards(part):", "        if False:"),
+        (Change("capabilities/_paths.py", "        if _is_upwards(part) or _DRIVE.fullmatch(part):", "        if False:"),
          Change(_BENEATH, "_STRICT = _RESOLVE_NO_XDEV | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH",
                 "_STRICT = 0")),
         (Sign("broker.fs_dotdot"),)),

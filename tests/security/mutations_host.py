@@ -67,7 +67,7 @@ OUTPUT = (
         (Sign("limits.sleep"),)),
     Row("limits.processor", "processor time is limited as time is", "isolated",
         (Change(_TALK, "        if self.clock() - self.cpu_before >= limits.cpu_s:", "        if False:"),
-         Change("backends/native_limits.py", "            box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)\n".replace("            ", "        ", 1), "")),
+         Change("backends/native_limits.py", "(resource.RLIMIT_CPU, _seconds(request, session)), (resource.RLIMIT_NOFILE", "(resource.RLIMIT_NOFILE")),
         (Sign("limits.processor", "unexpected", "not cpu"),)),
     Row("limits.disk", "what a guest keeps on the disk is looked at while it runs", "confined",
         (Change(_TALK, "        elif self.watch is not None and (found := self.watch()) is not None:", "        elif (found := None) is not None:"),),

@@ -8,7 +8,7 @@ from __future__ import annotations
 HOST = r"""
 import ctypes, json, sys, threading
 import fastness
-from fastness.backends import box, native, native_family, native_limits, native_talk, zygote_process
+from fastness.backends import box, native, native_drain, native_family, native_limits, native_talk, zygote_process
 from fastness.runner import filling
 
 wanted = json.loads(sys.argv[1])
@@ -51,7 +51,7 @@ hook(box.Box, "adopt", "guest born")
 hook(native_limits, "bound", "guest limited")
 hook(filling, "fill_files", "filled")
 hook(native_talk.Talk, "run", "answered")
-hook(native_talk.Talk, "_drain", "draining", first=True)
+hook(native_drain, "_some", "draining", first=True)
 hook(native, "collect", "collecting", first=True)
 hook(native_family.Family, "bury", "burying", first=True)
 if state == "spawned":

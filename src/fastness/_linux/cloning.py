@@ -82,13 +82,17 @@ class Fork:
     """
     A fork into the namespaces in ``flags``, which can be made any number of times.
 
-    ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.
+    ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.  ``then`` is a
+    system call's number and five arguments, which the parent makes as soon as there is a child, and ``answer`` what the
+    kernel said to it.
     """
 
-    __slots__ = ("_address", "_arguments", "_numbers", "_place", "process")
+    __slots__ = ("_address", "_arguments", "_numbers", "_place", "answer", "process", "then")
 
     def __init__(self, flags: int, process: C.c_int | None = None) -> None:
         self.process = C.c_int(-1) if process is None else process
+        self.then: tuple[int, ...] = ()
+        self.answer = 0
         # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
         # set_tid_size, cgroup.
         self._arguments = (C.c_uint64 * 11)()
@@ -126,6 +130,9 @@ class Fork:
             # SAFETY: as above, in the child.
             _after_in_child()
             return 0
+        if pid > 0 and self.then:
+            # SAFETY: the caller's, who keeps what it points to.
+            self.answer = _kept.syscall(*self.then)
         failed = C.get_errno() if pid < 0 else 0
         if failed == errno.ENOSYS and cgroup_fd < 0:
             # Filters of containers refuse it, for they cannot read its flags, and let older programs use its elder.
@@ -136,6 +143,9 @@ class Fork:
                 # SAFETY: as above, in the child.
                 _after_in_child()
                 return 0
+            if pid > 0 and self.then:
+                # SAFETY: as above.
+                self.answer = _kept.syscall(*self.then)
             failed = C.get_errno() if pid < 0 else 0
         # SAFETY: as above, in the parent.
         _after_in_parent()

@@ -87,6 +87,10 @@ class Plan:
         words, result, name = self._rows[index]
         self._rows[index] = (words[0], *arguments, *words[1 + len(arguments) :]), result, name
 
+    def words(self, index: int) -> tuple[int, ...]:
+        """The number of a call and its arguments, which this object keeps alive."""
+        return self._rows[index][0]
+
     def __len__(self) -> int:
         return len(self._rows)
 

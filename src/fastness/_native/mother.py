@@ -25,8 +25,9 @@ _FOLDERS_OF_PROGRAMS = (("shm", "/dev/shm", 0o1777),)  # noqa: S108  # of the gu
 _PAGE = 4096
 #: Bytes of a request.
 _REQUEST = 4096
-#: Milliseconds without a request after which the next tree is made: the last guest needs the processors more.
-_QUIET_MS = 2
+#: Seconds without a request after which the next tree is made: the last guest is on its way then, and needs one of the
+#: processors, and the next request may come before long.
+_QUIET_S = 0.0003
 
 
 def open_proc(*, command: bool) -> int:
@@ -51,7 +52,9 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
     poller.register(requests, select.POLLIN)
     poller.register(end, select.POLLIN)
     while True:
-        ready = {fd for fd, _ in poller.poll(_QUIET_MS if stock.wants else None)}
+        # poll(2) knows no part of a millisecond.
+        quiet = stock.wants and not select.select([requests], [], [], _QUIET_S)[0]
+        ready = {fd for fd, _ in poller.poll(0 if quiet else None)}
         if not ready:
             stock.refill()
             continue

@@ -44,8 +44,11 @@ _CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
 
 #: Bytes of a request: a few numbers and paths.
 _REQUEST = 1 << 15
-#: Milliseconds without a request after which the next guest is prepared: the last one needs the processors more.
-_QUIET_MS = 1
+#: Seconds without a request after which the next guest is prepared: the last one is on its way then, and needs one of
+#: the processors, and the next request may come before long.
+_QUIET_S = 0.0003
+#: Milliseconds more after which it is rehearsed, which takes as long as most of a birth.
+_STILL_MS = 2
 _RLIMIT_NICE = 13
 _RLIMIT_RTPRIO = 14
 #: What nobody in the family has any of.
@@ -120,8 +123,8 @@ class _Zygote:
         self.ruleset: int | None = None
         self.rulesets: landlock.Rulesets | None = None
         self.no_rules = ""
-        #: Whether the rules are to be made ahead.
-        self.wants_rules = False
+        #: Whether the rules are to be made ahead, and then the next birth rehearsed.
+        self.wants_rules = self.wants_rehearsal = False
         self.poller = select.poll()
         self.ready: list[tuple[int, int]] = []
         #: A conversation with itself, in which a request is rehearsed.
@@ -246,6 +249,9 @@ class _Zygote:
             flags |= CLONE_NEWUSER
         # The kernel puts a guest's process where it is handed to the mother from.
         self.fork = cloning.Fork(flags, self.birth.process)
+        if self.isolated:
+            # Before all else, since the guest waits for her answer.
+            self.fork.then = self.birth.ask.words(0)[:6]
         # Nothing closes these numbers in a guest, where they are given to something else soon.
         _kept.append(self)
         # What a fork does not find it need not copy.
@@ -258,13 +264,10 @@ class _Zygote:
     def _turn(self) -> bool:
         """Take some of what has come; True in a guest that was just born of it."""
         if not self.ready:
-            self.ready = self.poller.poll(_QUIET_MS if self.wants_rules else None)
+            self.ready = self.poller.poll(self._patience())
             if not self.ready:
-                self.wants_rules = False
-                with contextlib.suppress(OSError):  # then the rules are made with the next guest
-                    if self.ruleset is None:
-                        self._make_rules()
-                    self._rehearse()
+                with contextlib.suppress(OSError):  # then it is done with the next guest
+                    self._prepare_next()
                 return False
         fd = self.ready.pop()[0]
         if fd == self.control.fileno():
@@ -276,6 +279,22 @@ class _Zygote:
         self.poller.unregister(fd)
         self._reap(fd)
         return False
+
+    def _patience(self) -> int | None:
+        """Milliseconds without a request, or an end, after which the next guest is prepared."""
+        if self.wants_rules:
+            # poll(2) knows no part of a millisecond.
+            return None if select.select([self.control], [], [], _QUIET_S)[0] else 0
+        return _STILL_MS if self.wants_rehearsal else None
+
+    def _prepare_next(self) -> None:
+        if self.wants_rules:
+            self.wants_rules, self.wants_rehearsal = False, True
+            if self.ruleset is None:
+                self._make_rules()
+        elif self.wants_rehearsal:
+            self.wants_rehearsal = False
+            self._rehearse()
 
     def _fork(self) -> int:
         """Fork for the request that has come; 0 in the guest."""
@@ -295,9 +314,8 @@ class _Zygote:
         if pid == 0:
             return 0
         if pid > 0:
-            if self.isolated:
-                # Asked from here, where it costs the guest nothing, while the guest gives up the rest.  Where it cannot
-                # be asked, the guest finds the end of its pipe and says so.
+            if self.isolated and self.fork.answer < 0:
+                # It was not taken at once.  Where she cannot be asked, the guest finds the end of its pipe and says so.
                 with contextlib.suppress(OSError):
                     box.ask_mother(self.birth)
             watch = self.fork.process.value
@@ -308,7 +326,7 @@ class _Zygote:
         if pid > 0 and self.ruleset is not None:
             os.close(self.ruleset)
             self.ruleset = None
-            self.wants_rules = True
+            self.wants_rules, self.wants_rehearsal = True, False
         return pid
 
     def _rehearse(self) -> None:

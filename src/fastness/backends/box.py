@@ -71,10 +71,13 @@ class Box:
         self.closed = False
         #: An invoke that was sent before the guest was ready.
         self.early: tuple[m.Invoke, bytes] | None = None
+        #: Seconds of processor time that it had used when it was told its work, where that was before it was ready.
+        self.cpu_then = 0.0
         #: Frames that the guest has not taken yet.
         self.outbox = Outbox(talk)
         self.inbox = Inbox(talk)
         self._open = [out, err]
+        self._told_to_end = False
         self._invoke = 0
 
     def adopt(self, process: int, work: int, parent: int = 0) -> None:
@@ -233,13 +236,21 @@ class Box:
 
     # ending
 
-    def signal(self, number: int) -> None:
-        """Signal the process; nothing where it has ended, and never another process."""
-        if self.process >= 0 and not self.closed:
-            try:
-                signal.pidfd_send_signal(self.process, number)
-            except (ProcessLookupError, PermissionError):
-                pass
+    def signal(self, number: int) -> bool:
+        """
+        Signal the process, and never another one; nothing where it has ended.
+
+        False where there is no process yet, or none that this one may signal.
+        """
+        if self.process < 0 or self.closed:
+            return False
+        try:
+            signal.pidfd_send_signal(self.process, number)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            return False
+        return True
 
     def ask_to_end(self, grace_s: float) -> None:
         """Tell the guest to end (``SIGTERM``).  Whoever asks sees to its end after ``grace_s`` seconds."""
@@ -247,7 +258,8 @@ class Box:
 
     def kill(self) -> None:
         """End the guest.  In ``isolated`` this is the first process of its namespace, so all of it ends."""
-        self.signal(signal.SIGKILL)
+        # Once is enough: nothing takes it back.
+        self._told_to_end = self._told_to_end or self.signal(signal.SIGKILL)
 
     @property
     def alive(self) -> bool:

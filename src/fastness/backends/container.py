@@ -26,6 +26,7 @@ from fastness.backends.container_pump import FILES, STDIN
 from fastness.backends.container_scratch import Scratch, wait_for_files
 from fastness.backends.container_stock import Stock
 from fastness.backends.deadlines import left, told, until
+from fastness.backends.native_drain import drain
 from fastness.backends.native_talk import Talk
 from fastness.backends.telling import CallbackRaised
 from fastness.brokered import Calls
@@ -278,7 +279,7 @@ class ContainerBackend(Backend):
         if talk.request.bind is not None:
             # What it left is where it is to be.
             box.pump.say("finish", max_bytes=0, max_files=0)
-            await talk.drain(_DRAIN_S)
+            await drain(talk, _DRAIN_S)
             return Collected()
         folder = await self._waiting.call(partial(scratch.make, "out"))
         box.pump.collect(folder, limits.file_bytes, limits.files)
@@ -288,7 +289,7 @@ class ContainerBackend(Backend):
         box.pump.say("finish" if over else "files", **bounds)
         # Also where a container does not answer, nobody waits for it for ever.
         if over:
-            await talk.drain(_DRAIN_S)
+            await drain(talk, _DRAIN_S)
         most = _COLLECT_S + limits.file_bytes / _COLLECT_RATE
         await self._waiting.call(partial(wait_for_files, box.pump, _COLLECT_S, most))
         before: Any = staged.project if staged.project is not None else staged.files

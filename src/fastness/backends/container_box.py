@@ -83,8 +83,9 @@ class ContainerBox(Box):
         self.pump.say("ask", grace_s=grace_s)
         self.pump.give_up(grace_s + _KILL_S)
 
-    def signal(self, number: int) -> None:
+    def signal(self, number: int) -> bool:
         """No number of a process is known here."""
+        return False
 
     def cpu_s(self) -> float:
         """Counted, and bounded, inside."""

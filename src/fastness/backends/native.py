@@ -13,11 +13,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastness.backends import native_gaps, native_limits, native_met, native_report, native_work
+from fastness.backends import native_early, native_gaps, native_limits, native_met, native_report, native_work
 from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost
 from fastness.backends.calling import close_calls
 from fastness.backends.deadlines import left, told, until
+from fastness.backends.native_drain import drain
 from fastness.backends.native_families import Families
 from fastness.backends.native_family import Family
 from fastness.backends.native_guest import Guest, Size
@@ -43,8 +44,6 @@ _END_S = 5.0
 _DRAIN_S = 1.0
 #: Guests that are tried for one run where they end before they hear of it.
 _TRIES = 3
-#: Bytes of inputs above which writing them is worth a thread.
-_INLINE = 1 << 16
 
 
 class NativeBackend(Backend):
@@ -142,13 +141,7 @@ class NativeBackend(Backend):
         session = staged is None
         key = self.key(request, session=session)
 
-        def early(guest: Guest) -> None:
-            if request.limits.fds < native_limits.FDS_AT_BIRTH:
-                return
-            native_limits.bound(self.tier, guest, request, session=session)
-            if tell and staged is not None and not self._closed and self._fill_small(guest, staged):
-                self._tell_early(guest, request)
-
+        early = native_early.Told(self.tier, request, staged, lambda: tell and not self._closed)
         for _ in range(_TRIES):
             try:
                 guest = family.take_ready(key) or await family.make(key, early=early)
@@ -182,7 +175,7 @@ class NativeBackend(Backend):
         self._keeper.bury(family, guest)
         if self._pool and (request := guest.request) is not None:
             # The next one will most likely be wanted with the same limits.
-            self._keeper.refill(family, guest.key, self._pool, partial(native_limits.bound_early, self.tier, request))
+            self._keeper.refill(family, guest.key, self._pool, native_early.Ahead(self.tier, request))
 
     # running
 
@@ -266,7 +259,7 @@ class NativeBackend(Backend):
             box.kill()
         ended = await self._ended(guest) if talk.gone else None
         if talk.gone or talk.reason is not None or request.runtime == "command":
-            await talk.drain(_DRAIN_S)
+            await drain(talk, _DRAIN_S)
         collected = await self._collect(guest, staged, request, over)
         answered_well = talk.result is not None and talk.result.ending == "returned"
         guest.in_doubt = not answered_well
@@ -287,28 +280,8 @@ class NativeBackend(Backend):
 
     async def fill(self, guest: Guest, staged: Staged) -> None:
         """Put the run's files into the guest's work folder.  Raises StagingError."""
-        if not self._fill_small(guest, staged):
+        if not native_early.fill_small(guest, staged):
             await self._waiting.call(partial(native_work.fill, guest, staged))
-
-    @staticmethod
-    def _fill_small(guest: Guest, staged: Staged) -> bool:
-        """Put them there now where that takes no time; False where it may, and then nothing was done."""
-        if staged.project is not None or sum(map(len, staged.files.values())) >= _INLINE:
-            return False
-        if staged.files:
-            native_work.fill(guest, staged)
-        return True
-
-    @staticmethod
-    def _tell_early(guest: Guest, request: RunRequest) -> None:
-        """Leave the run's invoke with a guest that is not ready yet, unless it is large."""
-        head, code = native_work.invoke(guest, request, "run", 0)
-        stdin = native_work.memory_file(request.stdin) if request.stdin else -1
-        try:
-            guest.box.send_early(head, code, (stdin,) if stdin >= 0 else ())
-        finally:
-            if stdin >= 0:
-                os.close(stdin)
 
     async def _ended(self, guest: Guest) -> dict[str, Any] | None:
         """How the kernel says that the guest's process ended, once its zygote has told it."""
@@ -358,7 +331,7 @@ class NativeBackend(Backend):
         try:
             family.ready_most = max(family.ready_most, min(count, self._limit))
             while family.waiting_count(key) < min(count, self._limit):
-                early = partial(native_limits.bound_early, self.tier, request)
+                early = native_early.Ahead(self.tier, request)
                 family.put_ready(await family.make(key, ahead=True, early=early))
         finally:
             self.let_go(family)

@@ -8,6 +8,8 @@ import os
 import resource
 from typing import TYPE_CHECKING, Any
 
+from fastness.backends import native_folders
+
 if TYPE_CHECKING:
     from fastness.backends.native_folders import Folders
     from fastness.backends.native_guest import Guest
@@ -42,8 +44,7 @@ def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bo
     # Opened now: by the time that the guest says which folder it is, packages that nobody here has read may have run.
     guest.above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     guest.box.holds(guest.above)
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    guest.box.owns(os.open("work", flags, dir_fd=guest.above))
+    guest.box.owns(native_folders.open_quietly("work", guest.above))
     return made | {
         "work": f"{folder}/work",
         "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours

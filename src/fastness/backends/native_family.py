@@ -54,6 +54,8 @@ class Family:
         self.config = outfit.config
         self.tier: str = outfit.config["tier"]
         self._programs: bool = outfit.config["kind"] == "command"
+        #: Whether guests run nothing of packages that nobody here has read before they are told anything.
+        self._plain: bool = not self._programs and not outfit.config["preload"]
         self._waiting = waiting
         self._stock = stock
         self._boxes = outfit.boxes
@@ -177,8 +179,7 @@ class Family:
         """
         A new guest whose tree holds ``key`` bytes and files.
 
-        ``early`` is called with it once it is in its control group, while it gives up its rights: the time for its
-        limits and its first work.  Raises BackendError, ConfigurationError.
+        ``early`` sees to its limits and its first work.  Raises BackendError, ConfigurationError.
         """
         waiting = waiting or self._waiting
         for attempt in range(3):
@@ -215,6 +216,10 @@ class Family:
             slot = guest.slot = self._stock.take() if self.tier == "isolated" else None
             into = self._place(guest, slot, request, ends)
             box.begin()
+            if early is not None and zygote.base[0] and self._plain and (slot is None or into or request["entrances"]):
+                guest.base = zygote.base
+                early.unborn(guest)
+                request["limits"] += guest.own_limits
             await zygote.request(request, [*ends, *into], waiting)
             while ends:
                 os.close(ends.pop())
@@ -231,7 +236,7 @@ class Family:
                     zygote.base = box.memory()
                 guest.base = zygote.base
                 if early is not None:
-                    early(guest)
+                    early.born(guest)
 
             await become_ready(box, confirm, zygote)
             return guest
@@ -336,8 +341,7 @@ class Family:
             if gone and guest.slot is not None:
                 self._stock.give(guest.slot, quiet=not (self._programs or guest.in_doubt))
             if gone and guest.folder:
-                native_folders.remove(guest.folder)
-                self._folders.add(guest.uid)
+                self._folders.give(guest.folder, guest.uid, again=self._plain)
         except OSError:
             pass  # left to the end of this process, or to a sweep
         finally:

@@ -19,7 +19,8 @@ class Folders:
     """
     Folders below ``boxes`` with a ``work`` and a ``tmp`` in each, under names that ``name`` gives.
 
-    Each is used once: what a guest may have left of modes and attributes is nobody else's.
+    What a guest may have left of modes and attributes is nobody else's: a folder is used again only where nothing of
+    it, nor of the two in it, is other than it was made, down to the times (``ctime`` of inode(7) can be set by nobody).
     """
 
     def __init__(self, boxes: str, name: Callable[[], str]) -> None:
@@ -28,23 +29,53 @@ class Folders:
         self._lock = threading.Lock()
         #: By user; a new zygote has others.
         self._made: dict[int, list[str]] = {}
+        #: What each folder and the two in it were when they were made.
+        self._marks: dict[str, object] = {}
         self._owner: int | None = None
         self._closed = False
 
     def take(self, uid: int) -> str:
-        """A folder of user ``uid``, or of this process's where it is -1, that nobody has had.  Raises ``OSError``."""
+        """
+        A folder of user ``uid``, or of this process's where it is -1, as it was made; :meth:`give` ends its use.
+
+        Raises ``OSError``.
+        """
         with self._lock:
             made = self._made.get(uid)
             if made:
                 return made.pop()
         return self._make(uid)
 
+    def give(self, path: str, uid: int, *, again: bool) -> None:
+        """
+        Have one that was taken and is used no more wait for the next where ``again`` and it is as it was made.
+
+        Otherwise it is removed, and another is made in its place, unless there are enough.  Raises ``OSError``.
+        """
+        if again and self._room(uid) and self._untouched(path) and self._keep(uid, path):
+            return
+        self._drop(path)
+        self.add(uid)
+
+    def _untouched(self, path: str) -> bool:
+        mark = self._marks.get(path)
+        try:
+            top = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return mark is not None and _mark(top) == mark
+        except OSError:
+            return False
+        finally:
+            os.close(top)
+
     def add(self, uid: int) -> None:
         """Make one ahead, unless there are enough.  Raises ``OSError``."""
         if self._room(uid):
             path = self._make(uid)
             if not self._keep(uid, path):
-                _remove(path)
+                self._drop_quietly(path)
 
     def _room(self, uid: int) -> bool:
         with self._lock:
@@ -73,12 +104,21 @@ class Folders:
                 if uid >= 0:
                     # Last: before that nobody else can put something else in the place of the two.
                     os.fchown(top, uid, uid)
+                self._marks[path] = _mark(top)
             finally:
                 os.close(top)
         except OSError:
-            _remove(path)
+            self._drop_quietly(path)
             raise
         return path
+
+    def _drop(self, path: str) -> None:
+        self._marks.pop(path, None)
+        remove(path)
+
+    def _drop_quietly(self, path: str) -> None:
+        with contextlib.suppress(OSError):  # left to a sweep
+            self._drop(path)
 
     def names(self) -> set[str]:
         """The names of those that wait."""
@@ -92,7 +132,7 @@ class Folders:
             dropped = [path for owner, paths in self._made.items() if owner != uid for path in paths]
             self._made = {owner: paths for owner, paths in self._made.items() if owner == uid}
         for path in dropped:
-            _remove(path)
+            self._drop_quietly(path)
 
     def close(self) -> None:
         """Remove those that wait; none are made ahead from now on."""
@@ -101,7 +141,26 @@ class Folders:
             dropped = [path for paths in self._made.values() for path in paths]
             self._made = {}
         for path in dropped:
-            _remove(path)
+            self._drop_quietly(path)
+
+
+def _mark(top: int) -> list[tuple[int, ...]]:
+    """What would be another in a folder or one of the two in it, had anything been done there.  Raises ``OSError``."""
+    found: list[tuple[int, ...]] = []
+    for seen in (os.fstat(top), *(os.stat(name, dir_fd=top, follow_symlinks=False) for name in ("work", "tmp"))):
+        times = seen.st_ctime_ns, seen.st_mtime_ns, seen.st_atime_ns
+        found.append((seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid, seen.st_size, *times))
+    return found
+
+
+def open_quietly(name: str, above: int) -> int:
+    """A descriptor of the folder ``name`` in ``above``, by which listing it leaves no trace.  Raises ``OSError``."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags | os.O_NOATIME, dir_fd=above)
+    except PermissionError:
+        # Only its owner may, or who has power over it.
+        return os.open(name, flags, dir_fd=above)
 
 
 def open_folder(path: str) -> int:
@@ -137,8 +196,3 @@ def remove(path: str) -> None:
         os.rmdir(path)
     except OSError:
         remove_tree(path)
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):  # left to a sweep
-        remove(path)

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fastness.backends.box import Box
 from fastness.backends.zygote_process import ZygoteProcess
@@ -21,7 +20,15 @@ if TYPE_CHECKING:
 #: What is decided at a guest's birth: bytes and files of its tree, and limits that it sets itself, by number.
 Size = tuple[int, int, tuple[tuple[int, int], ...]]
 
-Early = Callable[["Guest"], None]
+
+class Early(Protocol):
+    """What is done for a guest before it is ready."""
+
+    def unborn(self, guest: Guest) -> None:
+        """Before it is asked for, where nothing foreign has been imported by its zygote."""
+
+    def born(self, guest: Guest) -> None:
+        """Once it is in its control group, while it gives up its rights."""
 
 
 class Guest:
@@ -39,6 +46,8 @@ class Guest:
         self.uid = -1
         self.base = (0, 0, 0)
         self.inside_uid = 0
+        #: Limits that it sets itself at its birth beside those of its key, by number.
+        self.own_limits: list[tuple[int, int]] = []
         #: The limits that it is under, once its caller has set any.
         self.bound_to: Limits | None = None
         #: The limits of its group, which a guest that is made ahead has sooner.

@@ -59,24 +59,11 @@ def bound(tier: Tier, guest: Guest, request: RunRequest, *, session: bool = Fals
     if tier is Tier.CONFINED or (guest.bound_to == request.limits and request.stack is None):
         return
     limits, box = request.limits, guest.box
-    space, _, data = guest.base
-    first = _first(request)
     try:
         _bound_group(guest, request)
-        seconds = _seconds(request, session)
-        # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
-        box.limit(resource.RLIMIT_CPU, seconds, seconds + 1)
-        box.limit(resource.RLIMIT_NOFILE, _fds(request))
-        if request.runtime == "python":
-            reserve = _RESERVE if guest.slot is not None else 0
-            box.limit(resource.RLIMIT_AS, space + limits.memory + reserve)
-            box.limit(resource.RLIMIT_DATA, data + limits.memory)
-        if request.stack is not None:
-            # The kernel looks when a stack grows; those of threads have the size that they were made with.
-            box.limit(resource.RLIMIT_STACK, request.stack)
-        # In a user namespace, or as a user, of its own a guest is counted alone.  Where it has a group, that one is met
-        # first, for it counts what it refuses.
-        box.limit(resource.RLIMIT_NPROC, limits.pids + first + (guest.slot is not None))
+        for what, value in _own(guest, request, session=session):
+            # The kernel ends the first process of a namespace only at the hard limit; the soft one is told as a signal.
+            box.limit(what, value, value + 1 if what == resource.RLIMIT_CPU else None)
         if not box.alive:
             # Its number may have become another's meanwhile.
             raise BoxLost("the guest has ended")
@@ -85,6 +72,45 @@ def bound(tier: Tier, guest: Guest, request: RunRequest, *, session: bool = Fals
         raise BoxLost("the guest has ended") from error
     except (OSError, ValueError) as error:
         raise BackendError("setting a guest's limits", error, "run: fastness doctor") from None
+
+
+def _own(guest: Guest, request: RunRequest, *, session: bool) -> list[tuple[int, int]]:
+    """Limits of the guest's process itself in ``isolated``."""
+    limits = request.limits
+    space, _, data = guest.base
+    found = [(resource.RLIMIT_CPU, _seconds(request, session)), (resource.RLIMIT_NOFILE, _fds(request))]
+    if request.runtime == "python":
+        reserve = _RESERVE if guest.slot is not None else 0
+        found.append((resource.RLIMIT_AS, space + limits.memory + reserve))
+        found.append((resource.RLIMIT_DATA, data + limits.memory))
+    if request.stack is not None:
+        # The kernel looks when a stack grows; those of threads have the size that they were made with.
+        found.append((resource.RLIMIT_STACK, request.stack))
+    # In a user namespace, or as a user, of its own a guest is counted alone.  Where it has a group, that one is met
+    # first, for it counts what it refuses.
+    found.append((resource.RLIMIT_NPROC, limits.pids + _first(request) + (guest.slot is not None)))
+    return found
+
+
+def bound_unborn(tier: Tier, guest: Guest, request: RunRequest, *, session: bool) -> None:
+    """
+    Limit the group of a guest that is not born yet, and have the guest limit itself.
+
+    Only for one whose birth is our code alone: packages that nobody here has read could leave their limits out.
+    """
+    if tier is Tier.CONFINED:
+        return
+    try:
+        _bound_group(guest, request)
+    except (OSError, ValueError):
+        # It is tried again from outside, where what fails is told.
+        return
+    guest.own_limits = [
+        # Both limits are the same at birth, and this one is told as a signal at the lower one only.
+        (what, value + 1 if what == resource.RLIMIT_CPU else value)
+        for what, value in _own(guest, request, session=session)
+    ]
+    guest.bound_to = request.limits
 
 
 def layers(tier: Tier, guest: Guest) -> dict[str, str]:

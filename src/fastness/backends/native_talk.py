@@ -11,7 +11,6 @@ import contextlib
 import os
 import select
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from fastness.backends.base import Sink
@@ -36,11 +35,11 @@ _MESSAGES = 32
 _EVENTS_MAX = 4096
 #: Seconds between looks at what the kernel does not bound by itself.
 _WATCH_S = 0.05
+#: Seconds in which most runs are over.
+_SOON_S = 0.003
 #: Seconds for a process to end that has closed everything.
 _CLOSING_S = 0.2
 _CPUS = os.cpu_count() or 1
-#: Pieces of late output that are held before the caller is told of them.
-_UNTOLD = 16
 #: Bytes of answers that a guest may leave unread before nothing more is heard of it.
 _UNREAD = 1 << 20
 #: Bytes of claims that are kept.
@@ -133,23 +132,14 @@ class Talk:
         task leaves is an ended guest.
         """
         box = self.box
-        waiter = select.epoll(4)
         try:
-            for fd in (box.talk.fileno(), box.out, box.err, box.process):
-                waiter.register(fd, select.EPOLLIN)
-            self._interest = select.EPOLLIN
-            if self.calling is not None:
-                waiter.register(self.calling.fileno(), select.EPOLLIN)
-            if self.bystander is not None:
-                # Of all runs that wait, one is woken.
-                with contextlib.suppress(OSError, ValueError):  # any thread may have ended the zygote
-                    waiter.register(self.bystander.control_fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
             self.began = time.monotonic()
-            self.cpu_before = self.clock()
+            self.cpu_before = box.cpu_then or self.clock()
             try:
                 if not sent:
                     await self._send(head, blob, fds)
-                await self._take(waiter, grace_s)
+                if not await self._answers_soon(head.session):
+                    await self._take_all(grace_s)
             except BoxLost:
                 self.gone = True
                 if not await self._ends():
@@ -165,7 +155,6 @@ class Talk:
             self.cancel()
             raise
         finally:
-            waiter.close()
             if self.calling is not None:
                 self.calling.abandon()
                 box.outbox.recall()
@@ -187,6 +176,41 @@ class Talk:
         except TimeoutError:
             return False
         return True
+
+    async def _answers_soon(self, session: int) -> bool:
+        """
+        Wait a moment for the result and for nothing else; False where it has not come.
+
+        Most runs are over before anything else matters: what they write finds room in the pipes, and nobody waits to be
+        told of it.  To be woken for it would take a guest's processor away where there are few.
+        """
+        box = self.box
+        if self.calling is not None or self.sink is not None or (session and self.watch is not None):
+            # A guest that has run before may be over a limit that is only looked at.
+            return False
+        end = self.began + min(_SOON_S, self.request.limits.wall_s)
+        while (heard := self._hear()) is False:
+            left = end - time.monotonic()
+            if left <= 0 or box.closed or not await box.waiting.readable(box.talk, left):
+                return False
+        return heard is None
+
+    async def _take_all(self, grace_s: float) -> None:
+        box = self.box
+        waiter = select.epoll(4)
+        try:
+            for fd in (box.talk.fileno(), box.out, box.err, box.process):
+                waiter.register(fd, select.EPOLLIN)
+            self._interest = select.EPOLLIN
+            if self.calling is not None:
+                waiter.register(self.calling.fileno(), select.EPOLLIN)
+            if self.bystander is not None:
+                # Of all runs that wait, one is woken.
+                with contextlib.suppress(OSError, ValueError):  # any thread may have ended the zygote
+                    waiter.register(self.bystander.control_fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+            await self._take(waiter, grace_s)
+        finally:
+            waiter.close()
 
     async def _take(self, waiter: select.epoll, grace_s: float) -> None:
         box = self.box
@@ -212,7 +236,7 @@ class Talk:
                 raise BoxLost("the guest has ended")
             if ready != alone:
                 for name, fd in (("stdout", box.out), ("stderr", box.err)):
-                    if fd in ready and not self._read(name, fd):
+                    if fd in ready and not self.take_piece(name, fd):
                         waiter.unregister(fd)
                 if self.bystander is not None and heard in ready and not self.bystander.pump():
                     with contextlib.suppress(OSError):
@@ -293,7 +317,7 @@ class Talk:
             return False
         raise GuestProtocolError(f"{type(message).__name__.lower()} has no meaning for this guest")
 
-    def _read(self, name: str, fd: int, late: list[tuple[str, bytes]] | None = None) -> bool:
+    def take_piece(self, name: str, fd: int, late: list[tuple[str, bytes]] | None = None) -> bool:
         """One piece of a pipe, which goes on ``late`` where it is to be told of later; False at its end."""
         try:
             data = os.read(fd, _CHUNK)
@@ -321,7 +345,7 @@ class Talk:
         for name, fd in (("stdout", self.box.out), ("stderr", self.box.err)):
             # A pipe holds no more than this, and what a guest goes on writing is not waited for.
             for _ in range(_PIPE // _CHUNK + 1):
-                if not self._read(name, fd) or not self._more[fd]:
+                if not self.take_piece(name, fd) or not self._more[fd]:
                     break
 
     # time
@@ -362,38 +386,3 @@ class Talk:
         self.wall_s = time.monotonic() - self.began
         self.cpu_s = max(0.0, self.clock() - self.cpu_before)
         self.memory = max(self.memory, self.peak())
-
-    async def drain(self, seconds: float, over: int = -1) -> None:
-        """
-        Read what is left in the pipes of a guest that was ended; bounded, for nobody may hold them for ever.
-
-        ``over`` is a descriptor that has something to read as soon as there is no use in waiting.  The caller hears of
-        it where it hears of all else, and not in the thread that reads.
-        """
-        end = time.monotonic() + seconds
-        left = {self.box.out: "stdout", self.box.err: "stderr"}
-        while left and not self.box.closed:
-            late: list[tuple[str, bytes]] = []
-            on = await self.box.waiting.call(partial(self._drain, left, end, over, late))
-            for name, data in late:
-                self.gathered.tell(name, data, self.sink)
-            if not on:
-                return
-
-    def _drain(self, left: dict[int, str], end: float, over: int, late: list[tuple[str, bytes]]) -> bool:
-        """Some of it, and what is to be told of it; True where there may be more."""
-        poller = select.poll()
-        for fd in left:
-            poller.register(fd, select.POLLIN)
-        if over >= 0:
-            poller.register(over, select.POLLIN)
-        while left and time.monotonic() < end:
-            for fd, _ in poller.poll(max(0.0, end - time.monotonic()) * 1000):
-                if fd == over:
-                    return False
-                if not self._read(left[fd], fd, late):
-                    poller.unregister(fd)
-                    del left[fd]
-            if len(late) >= _UNTOLD:
-                return True
-        return False

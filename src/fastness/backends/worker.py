@@ -17,6 +17,7 @@ from fastness.backends.base import Backend, BackendSession, Report, Sink, Staged
 from fastness.backends.box import BoxLost, become_ready
 from fastness.backends.calling import close_calls
 from fastness.backends.deadlines import left, told, until
+from fastness.backends.native_drain import drain
 from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
@@ -207,9 +208,9 @@ class WorkerBackend(Backend):
             if talk.asked_until:
                 # What it started was asked too, and may take as long to end.
                 worker.dismiss()
-                await talk.drain(talk.asked_until - time.monotonic(), worker.keeper_fd)
+                await drain(talk, talk.asked_until - time.monotonic(), worker.keeper_fd)
             await self._waiting.call(worker.finish)
-            await talk.drain(_DRAIN_S)
+            await drain(talk, _DRAIN_S)
         return native_report.report(
             talk,
             ended=worker.ended if talk.gone else None,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from fastness.backends.native_folders import Folders, make, remove
+from fastness.backends.native_folders import Folders, make, open_quietly, remove
 
 
 @pytest.fixture
@@ -109,6 +110,63 @@ def test_what_a_guest_has_left_goes_with_its_folder(folders: Folders, tmp_path: 
         remove(str(path))
         assert not path.exists()
     assert (outside / "kept").read_text() == "x"
+
+
+def test_one_that_nothing_was_done_to_is_had_again(folders: Folders) -> None:
+    """It is the same folder, and whoever lists it as the caller does leaves no trace."""
+    path = folders.take(-1)
+    above = os.open(path, os.O_PATH)
+    work = open_quietly("work", above)
+    assert os.listdir(work) == []
+    os.close(work)
+    os.close(above)
+    folders.give(path, -1, again=True)
+    assert folders.names() == {os.path.basename(path)}
+    assert folders.take(-1) == path
+
+
+@pytest.mark.parametrize("done", ["file", "gone", "listed", "mode", "attribute", "instead", "link", "times", "above"])
+def test_one_that_something_was_done_to_is_not(done: str, folders: Folders, tmp_path: Path) -> None:
+    """Also where nothing is to be seen of it any more; another one waits in its place, which is empty and private."""
+    path = Path(folders.take(-1))
+    work = path / "work"
+    # The kernel counts times in ticks (of 10 ms at most), and what is done within the first is as if it was made so.
+    time.sleep(0.02)
+    if done in ("file", "gone"):
+        (work / "a").write_text("x")
+    if done == "gone":
+        (work / "a").unlink()
+    elif done == "listed":
+        os.listdir(work)
+    elif done == "mode":
+        work.chmod(0o500)
+        work.chmod(0o700)
+    elif done == "attribute":
+        os.setxattr(work, "user.left", b"x")
+    elif done == "times":
+        os.utime(work, ns=(work.stat().st_atime_ns, work.stat().st_mtime_ns))
+    elif done == "instead":
+        work.rmdir()
+        work.mkdir(mode=0o700)
+    elif done == "link":
+        (tmp_path / "outside").mkdir()
+        work.rmdir()
+        work.symlink_to(tmp_path / "outside")
+    elif done == "above":
+        (path / "third").mkdir()
+    folders.give(str(path), -1, again=True)
+    assert not path.exists()
+    (waits,) = folders.names()
+    assert waits != path.name
+    assert os.listdir(path.parent / waits / "work") == []
+
+
+def test_one_of_a_guest_that_is_not_ours_alone_is_never_had_again(folders: Folders) -> None:
+    """Where foreign packages may have run before the guest's walls, its folders go."""
+    path = folders.take(-1)
+    folders.give(path, -1, again=False)
+    assert not os.path.exists(path)
+    assert len(folders.names()) == 1
 
 
 def test_a_link_in_the_place_of_a_folder_is_given_to_nobody(

@@ -69,6 +69,7 @@ _ABSENT = {
     "output.false_claim": "guests claim nothing there",
     "processes.counted": "processes.listed is tried",
     "signals.between_programs": "signals.siblings is tried, and every guest there is a program",
+    "state.folder_again": "each has a container of its own, with its folders in it",
     "state.folder_exchanged": "no zygote, and so nothing that is imported ahead of a guest's walls",
     "state.hash_seed": "no zygote: each run starts an interpreter of its own",
     "privileges.set_user_id": "of programs of this machine; one in an image is tried in tests/engines",
