@@ -15,6 +15,7 @@ from fastness._linux import syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Bytes = C.Array[C.c_char]
@@ -46,12 +47,14 @@ def first_of(numbers: Numbers) -> C.c_int:
 class Plan:
     """Calls in their order, with the memory that their arguments point to."""
 
-    __slots__ = ("_call", "_held", "_rows")
+    __slots__ = ("_call", "_held", "_names", "_rows")
 
     def __init__(self) -> None:
         # SAFETY: declared with seven words; each row has exactly so many.
         self._call = syscalls.word_call()
-        self._rows: list[tuple[tuple[int, ...], int, str]] = []
+        self._rows: list[tuple[tuple[int, ...], int]] = []
+        #: Apart from the rest: what is made to go through all of them writes to each thing that it meets.
+        self._names: list[str] = []
         self._held: list[object] = []
 
     def add(self, name: str, *arguments: int | bytes | C.Array[Any], result: int = 0) -> int:
@@ -61,7 +64,8 @@ class Plan:
         An array is given to the kernel by its address and kept alive; bytes so too, with a zero after them.
         Raises ``OSError`` (``ENOSYS``) where there is no such call.
         """
-        self._rows.append(self._row(name, arguments, result))
+        self._rows.append((self._words(name, arguments), result))
+        self._names.append(name)
         return len(self._rows) - 1
 
     def add_message(self, socket: int, message: Bytes, count: int) -> tuple[Words, Numbers]:
@@ -84,8 +88,8 @@ class Plan:
 
     def put(self, index: int, *arguments: int) -> None:
         """Give a call other first arguments."""
-        words, result, name = self._rows[index]
-        self._rows[index] = (words[0], *arguments, *words[1 + len(arguments) :]), result, name
+        words, result = self._rows[index]
+        self._rows[index] = (words[0], *arguments, *words[1 + len(arguments) :]), result
 
     def words(self, index: int) -> tuple[int, ...]:
         """The number of a call and its arguments, which this object keeps alive."""
@@ -98,9 +102,7 @@ class Plan:
         """Keep alive what an argument points to by way of something else."""
         self._held.append(memory)
 
-    def _row(
-        self, name: str, arguments: tuple[int | bytes | C.Array[Any], ...], result: int
-    ) -> tuple[tuple[int, ...], int, str]:
+    def _words(self, name: str, arguments: tuple[int | bytes | C.Array[Any], ...]) -> tuple[int, ...]:
         number = syscalls.NUMBERS.get(name)
         if number is None:
             raise syscalls.oserror(name, errno.ENOSYS)
@@ -112,7 +114,7 @@ class Plan:
             held = C.create_string_buffer(one) if isinstance(one, bytes) else one
             self._held.append(held)
             words.append(C.addressof(held))
-        return (*words, *(0,) * (7 - len(words))), result, name
+        return (*words, *(0,) * (7 - len(words)))
 
     def run(self) -> int:
         """
@@ -120,12 +122,18 @@ class Plan:
 
         Raises ``OSError`` at the first whose answer is another than was planned.
         """
-        call, result = self._call, 0
-        for words, wanted, name in self._rows:
+        call: Callable[..., int] = self._call
+        result = 0
+        for words, wanted in self._rows:
             # SAFETY: seven words, and what they point to is held by this object, or by what copied it at a fork.
-            result = int(call(*words))
+            result = call(*words)
             if result < 0 or (wanted >= 0 and result != wanted):
-                if result < 0:
-                    raise syscalls.oserror(name, C.get_errno())
-                raise OSError(errno.EIO, f"{name}: answered {result} where {wanted} was due")
+                raise self._failed(words, wanted, result)
         return result
+
+    def _failed(self, words: tuple[int, ...], wanted: int, result: int) -> OSError:
+        number = C.get_errno()
+        name = next(name for (one, _), name in zip(self._rows, self._names, strict=True) if one is words)
+        if result < 0:
+            return syscalls.oserror(name, number)
+        return OSError(errno.EIO, f"{name}: answered {result} where {wanted} was due")

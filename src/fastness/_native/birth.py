@@ -103,6 +103,15 @@ class Birth:
         #: The first of these.
         self.process = plan.first_of(self.rights)
 
+    def leave_out_calls(self, told: int) -> None:
+        """Make this a birth in which nothing is done, and whose mother's answer comes by ``told``."""
+        self.told, self.said = told, b"+"
+        for name in ("arrange", "arrive", "say_hello", "give_up", "filter", "hand_over", "last", "greet"):
+            calls = plan.Plan()
+            calls.add("getpid", result=plan.ANY)
+            setattr(self, name, calls)
+        self._places["process"] = 0
+
     def arrived(self, pid: int) -> None:
         """In a guest of `confined`: what it could not be told before."""
         self.arrive.put(self._places["process"], pid)
@@ -180,7 +189,7 @@ class Birth:
         """Put the guest's work folder, and the folders that it may write to, where its calls find them."""
         self._written = []
         for buffer, path in zip((self._work, *self._paths), paths, strict=False):
-            text = os.fsencode(path)
+            text = path.encode("utf-8", "surrogateescape")
             if len(text) >= _PATH:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
             buffer.value = text

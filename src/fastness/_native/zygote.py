@@ -134,6 +134,7 @@ class _Zygote:
         self.request: Any = None
         self.fds: list[int] = []
         self.fork = cloning.Fork(0)
+        self.reaper = cloning.Reaper()
         self._live: dict[int, tuple[int, str]] = {}
 
     def prepare(self) -> None:
@@ -244,6 +245,7 @@ class _Zygote:
         interior.quiet_forks()
         sys.orig_argv[:] = sys.argv
         self.birth = birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users)
+        box.practise(birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users))
         flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC if self.isolated else 0
         if self.isolated and not self.own_users:
             flags |= CLONE_NEWUSER
@@ -266,8 +268,7 @@ class _Zygote:
         if not self.ready:
             self.ready = self.poller.poll(self._patience())
             if not self.ready:
-                with contextlib.suppress(OSError):  # then it is done with the next guest
-                    self._prepare_next()
+                self._prepare_next()
                 return False
         fd = self.ready.pop()[0]
         if fd == self.control.fileno():
@@ -288,13 +289,17 @@ class _Zygote:
         return _STILL_MS if self.wants_rehearsal else None
 
     def _prepare_next(self) -> None:
-        if self.wants_rules:
-            self.wants_rules, self.wants_rehearsal = False, True
-            if self.ruleset is None:
-                self._make_rules()
-        elif self.wants_rehearsal:
-            self.wants_rehearsal = False
-            self._rehearse()
+        try:
+            if self.wants_rules:
+                self.wants_rules, self.wants_rehearsal = False, True
+                if self.ruleset is None:
+                    self._make_rules()
+            elif self.wants_rehearsal:
+                self.wants_rehearsal = False
+                self._rehearse()
+        except OSError:
+            # It is done with the next guest.  More than a plain `try` would be more to write to, and so to copy.
+            pass
 
     def _fork(self) -> int:
         """Fork for the request that has come; 0 in the guest."""
@@ -372,10 +377,9 @@ class _Zygote:
     def _reap(self, fd: int) -> None:
         pid, name = self._live.pop(fd)
         os.close(fd)
-        _, status, usage = os.wait4(pid, 0)
-        cpu = usage.ru_utime + usage.ru_stime
+        status, resident, micros = self.reaper.take(pid)
         # The name came as JSON, and is one that needs no quoting.
-        message = f'{{"exit": "{name}", "status": {status}, "rss": {usage.ru_maxrss}, "cpu": {cpu:f}}}'
+        message = f'{{"exit": "{name}", "status": {status}, "rss": {resident}, "cpu": {micros}e-6}}'
         self.control.send(message.encode())
 
 

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct(">BBHII")
 #: As json.loads, for a text with nothing around its value, which the host's are.
 _scan = json.JSONDecoder().scan_once
-_START, _INVOKE = 1, 2
-_REPLY, _FAULT = 4, 5
+_START, _INVOKE, _REPLY, _FAULT = 1, 2, 4, 5
 _HELLO, _READY, _EVENT, _RESULT = 0x41, 0x42, 0x46, 0x48
 #: Bytes of an answer; the host refuses a larger one, and a refusal says less than a value that is left out.
 _ANSWER_CAP = (4 << 20) - 4096
@@ -242,9 +241,10 @@ def live_in(folder: str, temporary: str) -> None:
         sys.path.remove(_settled[0])
     _settled[0] = _folder[0] = folder
     sys.path.insert(0, folder)
-    os.environ["HOME"] = folder
-    os.environ["TMPDIR"] = temporary
-    os.environ["MPLCONFIGDIR"] = temporary + "/matplotlib"
+    # Not by way of os.environ: several functions encode for it, and all of them are copied after a fork.
+    for name, path in ((b"HOME", folder), (b"TMPDIR", temporary), (b"MPLCONFIGDIR", temporary + "/matplotlib")):
+        os.environ._data[name] = value = path.encode("utf-8", "surrogateescape")  # type: ignore[attr-defined]  # private
+        os.putenv(name, value)
 
 
 def _rehearse() -> None:
