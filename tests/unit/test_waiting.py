@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import select
 import socket
@@ -16,7 +17,7 @@ import anyio.lowlevel
 import pytest
 
 from fastness.errors import HostBug
-from fastness.looping import LoopWaiting
+from fastness.looping import LoopWaiting, _Wait
 from fastness.waiting import ThreadWaiting, Waiting, drive
 
 Scenario = Callable[[Waiting, socket.socket], Awaitable[Any]]
@@ -370,3 +371,93 @@ def test_an_extended_limit_on_asyncio(pair: tuple[socket.socket, socket.socket])
         return time.monotonic() - began
 
     assert asyncio.run(main()) >= 0.1
+
+
+class TestReadableOnALoop:
+    """What a task waits with is a future by its protocol, and behaves as one wherever asyncio has to do with it."""
+
+    @staticmethod
+    def play(scenario: Callable[[LoopWaiting, socket.socket, socket.socket], Awaitable[Any]]) -> Any:
+        async def main() -> Any:
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                ours.setblocking(False)
+                return await scenario(LoopWaiting(), ours, theirs)
+
+        with asyncio.Runner(debug=True) as runner:
+            return runner.run(main())
+
+    def test_what_a_task_sets_lasts(self) -> None:
+        """A context variable that is set after the wait is still set after the next one, and is no other task's."""
+        number: contextvars.ContextVar[int] = contextvars.ContextVar("number")
+
+        async def one(waiting: LoopWaiting, index: int) -> None:
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                number.set(index)
+                for turn in range(3):
+                    asyncio.get_running_loop().call_later(0.002 * (index % 3), theirs.send, b"x")
+                    assert await waiting.readable(ours, 5)
+                    assert number.get() == index + turn
+                    ours.recv(1)
+                    number.set(index + turn + 1)
+                    assert asyncio.current_task() is not None
+
+        async def scenario(waiting: LoopWaiting, ours: socket.socket, theirs: socket.socket) -> None:
+            async with asyncio.TaskGroup() as group:
+                for index in range(0, 200, 10):
+                    group.create_task(one(waiting, index))
+
+        self.play(scenario)
+
+    def test_a_cancellation_comes_out_with_its_words(self) -> None:
+        """Also where the socket became readable in the same turn of the loop; and the descriptor is let go."""
+
+        async def scenario(waiting: LoopWaiting, ours: socket.socket, theirs: socket.socket) -> None:
+            for ready in (False, True):
+                task = asyncio.create_task(waiting.readable(ours))
+                await asyncio.sleep(0.01)
+                if ready:
+                    theirs.send(b"x")
+                task.cancel("enough")
+                with pytest.raises(asyncio.CancelledError, match="enough"):
+                    await task
+                assert task.cancelled()
+                assert asyncio.get_running_loop().remove_reader(ours) is False
+
+        self.play(scenario)
+
+    def test_whoever_waits_with_it_may_wait_in_any_way(self) -> None:
+        """With a time limit of asyncio's or ours, in a gathering, behind a shield, at once."""
+
+        async def scenario(waiting: LoopWaiting, ours: socket.socket, theirs: socket.socket) -> None:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waiting.readable(ours), 0.01)
+            with pytest.raises(TimeoutError), waiting.limit(0.01):
+                await waiting.readable(ours)
+            assert await waiting.readable(ours, 0.01) is False
+            theirs.send(b"x")
+            assert await asyncio.gather(asyncio.shield(waiting.readable(ours, 1))) == [True]
+            assert await waiting.readable(ours.fileno())
+
+        self.play(scenario)
+
+    def test_a_task_that_ends_while_it_waits_is_not_gone_on_with(self) -> None:
+        """What comes for it afterwards wakes nobody."""
+
+        async def scenario(waiting: LoopWaiting, ours: socket.socket, theirs: socket.socket) -> None:
+            loop = asyncio.get_running_loop()
+            wait = _Wait(loop)
+            woken: list[object] = []
+            wait.add_done_callback(woken.append)
+            assert wait.cancel()
+            assert not wait.cancel()
+            wait.come(True)
+            assert woken == []
+            await asyncio.sleep(0)
+            assert woken == [wait]
+            assert wait.done()
+            with pytest.raises(asyncio.CancelledError):
+                wait.result()
+
+        self.play(scenario)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -590,3 +592,22 @@ def test_sizes_are_those_that_we_know() -> None:
     sizes = seccomp.notification_sizes()
     assert sizes[0] >= notify._NOTIFICATION.size == 80
     assert sizes[1] >= notify._ANSWER.size == 24
+
+
+def test_a_kernel_that_could_not_look_is_no_end() -> None:
+    """An error of the poll says nothing of the guest; a listener that was given up for it would leave calls untold."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    ended: list[str] = []
+    supervisor = notify.Supervisor(lambda box, row: None, lambda box, reason: ended.append(reason))
+    # The end of a pipe that nobody reads has an error and nothing else.
+    supervisor.add(theirs, "erring")
+    for _ in range(3):
+        assert supervisor.step(0)
+    assert not ended
+    left, right = socket.socketpair()
+    right.close()
+    supervisor.add(left.detach(), "gone")
+    supervisor.step(0)
+    assert ended  # control
+    os.close(theirs)

@@ -1,0 +1,121 @@
+"""
+Births that meet trouble: a mother who has ended, a launcher that cannot be told, a request that was taken in half.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import types
+from typing import Any
+
+import pytest
+
+from fastness._linux import cloning, plan
+from fastness._native import birth, box
+
+
+def _born(**more: Any) -> Any:
+    """What a guest process has of its birth, with a launcher that takes what it is given."""
+    calls = plan.Plan()
+    calls.add("getpid", result=plan.ANY)
+    fields: dict[str, Any] = {"gaps": [], "layers": {"denials_recorded": "all"}, "said": b"greeting", "record": True}
+    return types.SimpleNamespace(**{**fields, "filter": calls, "hand_over": calls, "last": calls, **more})
+
+
+class _Crowded:
+    """A message with a descriptor that finds no place, for so many tries."""
+
+    def __init__(self, tries: int) -> None:
+        self.tries = tries
+
+    def run(self) -> int:
+        if self.tries:
+            self.tries -= 1
+            raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
+        return 0
+
+
+def test_a_mother_who_has_ended_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guest that she cannot be asked for reads the end of its pipe; one of whom she has bad news reads that."""
+    told, telling = os.pipe()
+    os.close(telling)
+    with pytest.raises(OSError, match="mounting the guest's folders: the mother has ended"):
+        box._await_mother(told)
+    os.close(told)
+    told, telling = os.pipe()
+    os.write(telling, b"no space")
+    with pytest.raises(OSError, match="mounting the guest's folders: no space"):
+        box._await_mother(told)
+    os.write(telling, b"+")
+    box._await_mother(told)  # control
+    os.close(told)
+    os.close(telling)
+
+
+def test_refusals_that_nobody_can_be_told_of_are_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others keep so many descriptors in sockets that the launcher gets none: results say ``partial``, and why."""
+    monkeypatch.setattr(box, "_RECORDED_S", 0.01)
+    told = _born(hand_over=_Crowded(2))
+    box._recorded(told)
+    assert (told.layers["denials_recorded"], told.gaps, told.said) == ("all", [], b"greeting")  # control
+    never = _born(hand_over=_Crowded(10_000))
+    box._recorded(never)
+    assert never.layers["denials_recorded"] == "partial"
+    assert never.gaps == [("denials_recorded", os.strerror(errno.ETOOMANYREFS))]
+    # What was prepared says something else, so it is put together anew.
+    assert never.said == b""
+
+
+def test_no_guest_is_born_whose_greeting_finds_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gives the caller a guest's process is no such thing that there can be a guest without."""
+    monkeypatch.setattr(box, "_CROWDED_S", 0.01)
+    with pytest.raises(OSError, match=os.strerror(errno.ETOOMANYREFS)):
+        box._sent(_Crowded(10_000).run, 0.01)
+    with pytest.raises(OSError, match="gone"):
+        box._sent(lambda: (_ for _ in ()).throw(OSError(errno.EPIPE, "gone")))
+
+
+def test_a_birth_that_was_prepared_in_half_is_prepared_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next request is of the same kind, and must not find half of its calls."""
+    config = {"tier": "confined", "kind": "python", "profile": "guest/confined", "record": False}
+    made = birth.Birth(config, None, os.getpid(), own_users=False)
+    request = {
+        "box": "b1", "work": "/work", "temporary": "/tmp", "writable": ["/work", "/tmp"], "ahead": False,
+        "calls": False, "entrances": 0, "into_group": False, "uid": 0, "files": 1, "file_bytes": 1,
+        "limits": [(7, 64)],
+    }  # fmt: skip
+    whole: list[int] = []
+    build = birth.Birth._build
+
+    def failing(self: birth.Birth, *kind: Any) -> None:
+        build(self, *kind)
+        if not whole:
+            whole.append(len(self.give_up))
+            self.give_up = plan.Plan()
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(birth.Birth, "_build", failing)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
+        made.prepare(request, [3, 4, 5], None, "no rules")
+    made.prepare(request, [3, 4, 5], None, "no rules")
+    assert len(made.give_up) == whole[0] > 0
+
+
+def test_a_child_is_taken_with_what_it_used() -> None:
+    """As ``os.wait4`` tells it: the status, the most memory, the processor time."""
+    reaper = cloning.Reaper()
+    for status in (0, 3):
+        pid = os.fork()
+        if pid == 0:
+            held = bytearray(64 << 20)
+            held[::4096] = bytes(len(held[::4096]))
+            while os.times().user < 0.05:
+                sum(range(1000))
+            os._exit(status)
+        found, resident, micros = reaper.take(pid)
+        assert os.waitstatus_to_exitcode(found) == status
+        assert resident > 64 << 10
+        assert 50_000 <= micros < 5_000_000
+    with pytest.raises(OSError, match="wait4: No child processes"):
+        reaper.take(pid)
