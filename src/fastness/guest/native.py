@@ -34,16 +34,19 @@ if TYPE_CHECKING:
     #: Its kind, its head, its blob.
     Frame = tuple[int, dict[str, Any], bytes]
 
+# By names of their own: to go by way of a module, or of a flag's name, is one page more to copy in each guest.
+_CLOEXEC, _collect, _threads = int(socket.MSG_CMSG_CLOEXEC), gc.enable, _thread._count
+_at_exits = threading._threading_atexits
 _HEADER = struct.Struct(">BBHII")
-#: As json.loads, for a text with nothing around its value, which the host's are.
+#: As json.loads, for a text with nothing around its value.
 _scan = json.JSONDecoder().scan_once
 _START, _INVOKE, _REPLY, _FAULT = 1, 2, 4, 5
 _HELLO, _READY, _EVENT, _RESULT = 0x41, 0x42, 0x46, 0x48
 #: Bytes of an answer; the host refuses a larger one, and a refusal says less than a value that is left out.
 _ANSWER_CAP = (4 << 20) - 4096
 
-#: Milliseconds without work after which a guest that was made ahead sees to what the next one will need.
-_QUIET_MS = 5
+#: Seconds without work after which a guest that was made ahead sees to what the next one will need.
+_QUIET_S = 0.005
 #: How often a zygote goes through a run before it makes guests: more than the interpreter needs to make code quick.
 _PRACTISE = 20
 #: Bytes of the conversation that are taken in at once.
@@ -92,7 +95,7 @@ def _send(frames: bytes) -> None:
 
 def _read(size: int) -> bytes:
     """What the host has sent, so many bytes of it at most; a descriptor that comes with it becomes standard input."""
-    data, rights, _, _ = _talk[0].recvmsg(size, 32, socket.MSG_CMSG_CLOEXEC)
+    data, rights, _, _ = _talk[0].recvmsg(size, 32, _CLOEXEC)
     for level, kind, content in rights:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             for fd in array.array("i", content[: len(content) // 4 * 4]):
@@ -188,7 +191,7 @@ def _answer(fields: dict[str, object], value: bytes | None = None) -> None:
 
 def _finish(space: dict[str, object]) -> None:
     # As at the end of any Python program: threads that are no daemons are waited for first, where there are any.
-    if _thread._count() or threading._threading_atexits:
+    if _threads() or _at_exits:
         threading._shutdown()
     _ends(space)
 
@@ -376,7 +379,7 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool, call
     live_in(folder, temporary)
     for reseed in _generators:
         reseed()
-    gc.enable()
+    _collect()
     if said:
         # The host's first word was there before this guest was, and takes no answer but this.
         _send(said)
@@ -390,18 +393,11 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool, call
                     _turn(head, blob)
             if ahead:
                 ahead = False
-                if not _soon():
+                if not select.select(_talk, [], [], _QUIET_S)[0]:
                     _touch(calls)
     finally:
         # Only where user code broke this too; a traceback would show paths of the host.
         os._exit(1)
-
-
-def _soon() -> bool:
-    """Whether the host has work within a moment for a guest that was made ahead."""
-    poller = select.poll()
-    poller.register(_talk[0], select.POLLIN)
-    return bool(poller.poll(_QUIET_MS))
 
 
 def _touch(calls: bool) -> None:
