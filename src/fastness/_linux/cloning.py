@@ -80,6 +80,16 @@ def _counted() -> int:
     return len(os.listdir(_threads[0]))
 
 
+def has_children() -> bool:
+    """Whether this process has children that run; those that have ended are taken."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
 class Reaper:
     """Takes children that have ended, with what they used (``wait4(2)``), without the module that :mod:`os` asks."""
 

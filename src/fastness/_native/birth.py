@@ -53,7 +53,8 @@ class Birth:
         self.profile: str = config["profile"]
         self.record: bool = config["record"]
         self.own_users = self.isolated and own_users
-        self.name = self.work = self.temporary = ""
+        self.name = ""
+        self.work, self.temporary = "/work", "/tmp"  # noqa: S108  # of each guest alone, in `isolated`
         self.ahead = False
         #: Whether it will most likely call the host.
         self.calls = False
@@ -65,9 +66,16 @@ class Birth:
         self.greet = plan.Plan()
         self._parent = parent
         self._made_for: object = None
+        #: What it is a birth for, and what is known of the rules for what its guest may read.
+        self._suits: dict[str, Any] | None = None
+        self._walls: tuple[bool, str] = (False, "")
+        self._files = self._file_bytes = 0
+        self.into_group = False
+        #: Descriptors that come with a request, and where in the first calls these are.
+        self.ends = self._first = 0
         self._work, *self._paths = [plan.memory(_PATH) for _ in range(4)]
-        #: The paths that are in these.
-        self._written: list[str] = []
+        #: The folder whose paths are in these, where each guest has one.
+        self._folder = b""
         self._limits: list[plan.Words] = []
         self._places: dict[str, int] = {}
         self.arrange = self._arrange(0)
@@ -135,39 +143,69 @@ class Birth:
         # The listener, the mother's socket, the launcher's, and nothing that is not among these.
         self.last.add("close_range", MOTHERS, _ALL, 0)
 
-    def prepare(self, request: dict[str, Any], fds: list[int], ruleset: int | None, no_rules: str) -> None:
+    def prepare(
+        self,
+        name: str,
+        uid: int,
+        folder: bytes,
+        wanted: dict[str, Any],
+        fds: list[int],
+        ruleset: int | None,
+        no_rules: str,
+    ) -> None:
         """
-        Make this the birth of the guest of ``request``.
+        Make this the birth of the guest ``name`` of user ``uid``, which is otherwise as ``wanted`` says.
+
+        ``folder`` has its work folder and its folder for temporary files, where these are not the same for all.
 
         ``fds`` are its conversation, its output and its errors, what it enters its control groups by, and at the end
-        those of the pipe on which the mother tells it, where there is one.  Raises ``OSError``.
+        those of the pipe on which the mother tells it, where there is one.  Of the same object for ``wanted``, nothing
+        is looked at again.  Raises ``OSError``.
         """
-        self.name, self.work, self.temporary = request["box"], request["work"], request["temporary"]
-        self.ahead, self.calls, self.talk = request["ahead"], request["calls"], fds[0]
-        if self.boot is not None and not self.isolated:
-            self.boot.live_in(self.work, self.temporary)
-        entrances = request["entrances"]
-        if entrances != self._entrances:
-            self.arrange = self._arrange(entrances)
-        first = len(self.arrange) - 3 - entrances
+        walls = ruleset is None, no_rules
+        if wanted is not self._suits or walls != self._walls:
+            # Until all of it is there, none of it is.
+            self._suits = None
+            self._suit(wanted, *walls)
+            self._suits, self._walls = wanted, walls
+        if folder != self._folder:
+            self._live_in(folder)
+        self.name, self.talk = name, fds[0]
+        arrange, first = self.arrange, self._first
         # After those of its conversation and its output there are those of its groups.
-        for index in range(3 + entrances):
-            self.arrange.put(first + index, fds[index])
+        for index in range(self.ends):
+            arrange.put(first + index, fds[index])
         if self.isolated:
             self.told, telling = fds[-2:]
-            self.arrange.put(0, telling)
+            arrange.put(0, telling)
             self.rights[1], self.rights[2] = telling, fds[0]
-            wanted = request["uid"], request["files"], request["file_bytes"]
-            WANTED.pack_into(self._wanted, 0, *wanted, not self.own_users)
-        paths = [self.work, *request["writable"]]
-        if paths != self._written:
-            self._write(paths)
-        limits = request["limits"]
-        kind = (
-            request["into_group"], len(request["writable"]), [what for what, _ in limits], ruleset is None, no_rules,
-        )  # fmt: skip
+            WANTED.pack_into(self._wanted, 0, uid, self._files, self._file_bytes, not self.own_users)
+        if ruleset is not None:
+            self._rules.put(self._places["rules"], ruleset)
+        if self.own_users:
+            for call in ("setresgid", "setresuid"):
+                self.give_up.put(self._places[call], uid, uid, uid)
+        message = f'{{"box": "{name}", "profile": "{self.profile}"}}'.encode()
+        self._message.value = message
+        self._part[1] = len(message)
+
+    def _suit(self, wanted: dict[str, Any], no_ruleset: bool, no_rules: str) -> None:
+        """Put together what all guests have in common that are wanted so."""
+        self.ahead, self.calls, self.into_group = wanted["ahead"], wanted["calls"], wanted["into_group"]
+        self._files, self._file_bytes = wanted["files"], wanted["file_bytes"]
+        entrances = wanted["entrances"]
+        if entrances != self._entrances:
+            self.arrange = self._arrange(entrances)
+        self.ends = 3 + entrances
+        self._first = len(self.arrange) - self.ends
+        if self.isolated:
+            for buffer, path in zip(self._paths, wanted["writable"], strict=False):
+                buffer.value = path.encode()
+        limits = wanted["limits"]
+        writable = len(wanted["writable"]) if self.isolated else 2
+        kind = self.into_group, writable, [what for what, _ in limits], no_ruleset, no_rules
         if kind != self._made_for:
-            # Until all of it is there, none of it is.
+            # As above.
             self._made_for = None
             self._build(*kind)
             self._made_for = kind
@@ -175,25 +213,19 @@ class Birth:
             # Never above the present hard limit, which without CAP_SYS_RESOURCE nobody may raise.
             most = resource.getrlimit(what)[1]
             array[0] = array[1] = value if most == resource.RLIM_INFINITY else min(value, most)
-        if ruleset is not None:
-            self._rules.put(self._places["rules"], ruleset)
-        if self.own_users:
-            uid = request["uid"]
-            for name in ("setresgid", "setresuid"):
-                self.give_up.put(self._places[name], uid, uid, uid)
-        message = f'{{"box": "{self.name}", "profile": "{self.profile}"}}'.encode()
-        self._message.value = message
-        self._part[1] = len(message)
 
-    def _write(self, paths: list[str]) -> None:
-        """Put the guest's work folder, and the folders that it may write to, where its calls find them."""
-        self._written = []
-        for buffer, path in zip((self._work, *self._paths), paths, strict=False):
-            text = path.encode("utf-8", "surrogateescape")
-            if len(text) >= _PATH:
-                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-            buffer.value = text
-        self._written = paths
+    def _live_in(self, folder: bytes) -> None:
+        """Put the folders of a guest of `confined` where its calls find them.  Raises ``OSError``."""
+        if len(folder) >= _PATH - 8:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        self._folder = b""
+        work, temporary = folder + b"/work", folder + b"/tmp"
+        self.work, self.temporary = os.fsdecode(work), os.fsdecode(temporary)
+        if self.boot is not None:
+            self.boot.live_in(self.work, self.temporary)
+        self._work.value = self._paths[0].value = work
+        self._paths[1].value = temporary
+        self._folder = folder
 
     def _build(self, into_group: bool, writable: int, limits: list[int], no_ruleset: bool, no_rules: str) -> None:
         """The calls between the mother's answer and the filter."""

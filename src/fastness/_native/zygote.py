@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import gc
 import json
 import os
@@ -76,7 +77,7 @@ def run(
     What this returns forks guests for ever when it is called; that returns in each guest only, what makes a guest of it
     with ``serve``.  So a guest leaves few frames behind, and takes none of their variables apart.
     """
-    zygote = _Zygote(control, config, recording, mothers, own_users)
+    zygote = _Zygote(control, config, recording, mothers, serve, own_users)
     try:
         zygote.prepare()
     except BaseException as error:  # noqa: BLE001  # a package may raise anything while it is imported
@@ -88,7 +89,6 @@ def run(
                 pass
         finally:
             os._exit(1)
-    zygote.begin = lambda: serve(zygote.birth)
     return zygote.serve
 
 
@@ -99,6 +99,7 @@ class _Zygote:
         config: dict[str, Any],
         recording: socket.socket,
         mothers: socket.socket | None,
+        serve: Callable[[birth.Birth], None],
         own_users: bool,
     ) -> None:
         self.control = control
@@ -106,6 +107,7 @@ class _Zygote:
         self.recording = recording
         self.birth: Any = None
         #: What a guest does that has just been born.
+        self.serve_guest = serve
         self.begin: Callable[[], None] = interior.nothing
         self.mothers = mothers
         self.own_users = own_users
@@ -129,9 +131,11 @@ class _Zygote:
         self.ready: list[tuple[int, int]] = []
         #: A conversation with itself, in which a request is rehearsed.
         self.mirror: list[socket.socket] = []
-        #: What was asked for last: the request, and the descriptors that came with it.
-        self.text = b""
-        self.request: Any = None
+        #: What was asked for last: the guest's name, user and folder, the rest of the request as it came and as it was
+        #: understood, and the descriptors that came with it.
+        self.text = self.rest = self.folder = b""
+        self.name, self.uid = "", 0
+        self.request: dict[str, Any] = {}
         self.fds: list[int] = []
         self.fork = cloning.Fork(0)
         self.reaper = cloning.Reaper()
@@ -173,7 +177,7 @@ class _Zygote:
         # Whatever is started while packages are imported stays below this process.
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._interpreter()
-        if _has_children():
+        if cloning.has_children():
             self.importing = self.forked
             raise RuntimeError("it started a process, which nobody would end")
         gc.collect()
@@ -213,7 +217,7 @@ class _Zygote:
                 __import__(name)
                 if not self.threaded and not cloning.single_threaded():
                     self.threaded = name
-                if not self.forked and _has_children():
+                if not self.forked and cloning.has_children():
                     self.forked = name
             self.importing = ""
             datagrams.send(self.control, {"importing": ""})
@@ -245,6 +249,7 @@ class _Zygote:
         interior.quiet_forks()
         sys.orig_argv[:] = sys.argv
         self.birth = birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users)
+        self.begin = functools.partial(self.serve_guest, self.birth)
         box.practise(birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users))
         flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC if self.isolated else 0
         if self.isolated and not self.own_users:
@@ -275,7 +280,7 @@ class _Zygote:
             self.text, self.fds = datagrams.receive_raw(self.control, _REQUEST)
             if not self.text:
                 os._exit(0)
-            self.request = _scan(self.text.decode(), 0)[0]
+            self._understand()
             return self._fork() == 0
         self.poller.unregister(fd)
         self._reap(fd)
@@ -289,21 +294,28 @@ class _Zygote:
         return _STILL_MS if self.wants_rehearsal else None
 
     def _prepare_next(self) -> None:
+        rules, self.wants_rules = self.wants_rules, False
+        self.wants_rehearsal = rules
         try:
-            if self.wants_rules:
-                self.wants_rules, self.wants_rehearsal = False, True
-                if self.ruleset is None:
-                    self._make_rules()
-            elif self.wants_rehearsal:
-                self.wants_rehearsal = False
+            if not rules:
                 self._rehearse()
+            elif self.ruleset is None:
+                self._make_rules()
         except OSError:
             # It is done with the next guest.  More than a plain `try` would be more to write to, and so to copy.
             pass
 
+    def _understand(self) -> None:
+        """Take in the request that has come; what is as in the last one is not looked into again."""
+        name, uid, self.folder, rest = self.text.split(b"\0", 3)
+        self.name, self.uid = name.decode(), int(uid)
+        if rest != self.rest:
+            self.request = _scan(rest.decode(), 0)[0]
+            self.rest = rest
+
     def _fork(self) -> int:
         """Fork for the request that has come; 0 in the guest."""
-        request, fds = self.request, self.fds
+        fds = self.fds
         if self.isolated:
             fds.extend(os.pipe2(os.O_CLOEXEC))
         try:
@@ -311,10 +323,10 @@ class _Zygote:
                 self._make_rules()
             if not cloning.single_threaded():
                 raise OSError(11, "the zygote has more than one thread")
-            self.birth.prepare(request, fds, self.ruleset, self.no_rules)
-            pid = self.fork.run(fds[3] if request["into_group"] else -1)
+            self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, self.ruleset, self.no_rules)
+            pid = self.fork.run(fds[3] if self.birth.into_group else -1)
         except OSError as error:
-            datagrams.send(self.control, {"unborn": request["box"], "why": str(error), "errno": error.errno})
+            datagrams.send(self.control, {"unborn": self.name, "why": str(error), "errno": error.errno})
             pid = -1
         if pid == 0:
             return 0
@@ -324,7 +336,7 @@ class _Zygote:
                 with contextlib.suppress(OSError):
                     box.ask_mother(self.birth)
             watch = self.fork.process.value
-            self._live[watch] = (pid, request["box"])
+            self._live[watch] = (pid, self.name)
             self.poller.register(watch, select.POLLIN)
         while fds:
             os.close(fds.pop())
@@ -341,12 +353,13 @@ class _Zygote:
         What is written to after a fork for the first time is copied, and for the next request that is done by now.
         """
         back, forth = self.mirror
-        datagrams.send_raw(back, self.text, [0] * (3 + self.request["entrances"]))
+        datagrams.send_raw(back, self.text, [0] * self.birth.ends)
         self.text, fds = datagrams.receive_raw(forth, _REQUEST)
         try:
             if self.isolated:
                 fds.extend(os.pipe2(os.O_CLOEXEC))
-            self.birth.prepare(_scan(self.text.decode(), 0)[0], fds, self.ruleset, self.no_rules)
+            self._understand()
+            self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, self.ruleset, self.no_rules)
         finally:
             while fds:
                 os.close(fds.pop())
@@ -381,12 +394,3 @@ class _Zygote:
         # The name came as JSON, and is one that needs no quoting.
         message = f'{{"exit": "{name}", "status": {status}, "rss": {resident}, "cpu": {micros}e-6}}'
         self.control.send(message.encode())
-
-
-def _has_children() -> bool:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True

@@ -39,17 +39,13 @@ def request(guest: Guest, config: dict[str, Any], folders: Folders, *, ahead: bo
     }
     if config["tier"] == "isolated":
         writable = ["/work", "/tmp"] + (["/dev/shm"] if made["programs"] else [])  # noqa: S108  # of the guest alone
-        return made | {"work": "/work", "temporary": "/tmp", "writable": writable}  # noqa: S108  # as above
+        return made | {"folder": "", "writable": writable}
     folder = guest.folder = folders.take(guest.uid)
     # Opened now: by the time that the guest says which folder it is, packages that nobody here has read may have run.
     guest.above = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     guest.box.holds(guest.above)
     guest.box.owns(native_folders.open_quietly("work", guest.above))
-    return made | {
-        "work": f"{folder}/work",
-        "temporary": f"{folder}/tmp",  # noqa: S108  # a folder of ours
-        "writable": [f"{folder}/work", f"{folder}/tmp"],  # noqa: S108  # as above
-    }
+    return made | {"folder": folder, "writable": []}
 
 
 def _limits(guest: Guest, limits: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:

@@ -81,8 +81,8 @@ def test_a_birth_that_was_prepared_in_half_is_prepared_anew(monkeypatch: pytest.
     config = {"tier": "confined", "kind": "python", "profile": "guest/confined", "record": False}
     made = birth.Birth(config, None, os.getpid(), own_users=False)
     request = {
-        "box": "b1", "work": "/work", "temporary": "/tmp", "writable": ["/work", "/tmp"], "ahead": False,
-        "calls": False, "entrances": 0, "into_group": False, "uid": 0, "files": 1, "file_bytes": 1,
+        "work": "/work", "temporary": "/tmp", "writable": ["/work", "/tmp"], "ahead": False,
+        "calls": False, "entrances": 0, "into_group": False, "files": 1, "file_bytes": 1,
         "limits": [(7, 64)],
     }  # fmt: skip
     whole: list[int] = []
@@ -97,8 +97,8 @@ def test_a_birth_that_was_prepared_in_half_is_prepared_anew(monkeypatch: pytest.
 
     monkeypatch.setattr(birth.Birth, "_build", failing)
     with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
-        made.prepare(request, [3, 4, 5], None, "no rules")
-    made.prepare(request, [3, 4, 5], None, "no rules")
+        made.prepare("b1", 0, b"/box", request, [3, 4, 5], None, "no rules")
+    made.prepare("b2", 0, b"/box", request, [3, 4, 5], None, "no rules")
     assert len(made.give_up) == whole[0] > 0
 
 
