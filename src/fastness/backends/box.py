@@ -116,7 +116,7 @@ class Box:
 
         It reads no word before it has given up all of them.
         """
-        data = m.encode(message, blob)
+        data = m.encode_brief(message, blob)
         if len(data) > _EARLY_CAP:
             return False
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _CLOEXEC, _collect, _threads = int(socket.MSG_CMSG_CLOEXEC), gc.enable, _thread._count
 _at_exits = threading._threading_atexits
 _HEADER = struct.Struct(">BBHII")
+_HEAD = _HEADER.size
 #: As json.loads, for a text with nothing around its value.
 _scan = json.JSONDecoder().scan_once
 _START, _INVOKE, _REPLY, _FAULT = 1, 2, 4, 5
@@ -117,11 +118,11 @@ def _arrived() -> list[Frame]:
         data = _left[0]
         found, at, missing = [], 0, 0
         while not missing:
-            missing = _HEADER.size - (len(data) - at)
+            missing = _HEAD - (len(data) - at)
             if missing > 0:
                 break
             _, kind, _, head_size, blob_size = _HEADER.unpack_from(data, at)
-            start = at + _HEADER.size
+            start = at + _HEAD
             middle = start + head_size
             end = middle + blob_size
             missing = max(0, end - len(data))
@@ -411,24 +412,24 @@ def _touch(calls: bool) -> None:
 
 
 def _turn(head: dict[str, object], blob: bytes) -> None:
-    session = bool(head.get("session"))
+    # Most have no more than their number, what is to be done, and the length of the code.
+    more = len(head) != 3 or "code_len" not in head
+    session = more and bool(head.get("session"))
     asked: dict[str, object] = {}
-    if head.get("filename"):
+    if more and head.get("filename"):
         asked["filename"] = head["filename"]
         asked["file"] = _folder[0] + "/" + str(head["filename"]).rpartition("/")[2]
-    if head.get("args"):
-        asked["args"] = head["args"]
-    if head.get("env"):
-        asked["env"] = head["env"]
+    if more:
+        asked |= {name: head[name] for name in ("args", "env") if head.get(name)}
     if session:
         asked["session"] = True
-    if head.get("seed") is not None and not _seeded:
+    if more and head.get("seed") is not None and not _seeded:
         # Once: a session draws on from one execute to the next.
         _seeded.append(True)
         _reseed(head["seed"])
     told = json.dumps(asked).encode() if asked else b""
     code = blob[: head.get("code_len", 0)]
-    if head.get("context_len"):
+    if more and head.get("context_len"):
         _called.append(True)
         context = b'"context": ' + blob[-head["context_len"] :]
         told = told[:-1] + b", " + context + b"}" if asked else b"{" + context + b"}"

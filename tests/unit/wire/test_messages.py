@@ -168,3 +168,27 @@ def test_random_bounded_heads_round_trip(struct: type[m.Head], data: st.DataObje
             fields[field.name] = samples[field.name]
     message: Any = struct(**fields)
     assert m.decode(frame(message)) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        m.Invoke(id=1, op="run"),
+        m.Invoke(id=7, op="execute", session=3, code_len=2, seed=0, filename="a.py", args=("x",), env=(("A", "b"),)),
+        m.Invoke(id=2, op="run", want_value=False, preload=("numpy",), time_ns=5),
+    ],
+)
+def test_a_brief_invoke_is_the_same(message: m.Invoke) -> None:
+    """It says what is not as usual, and whoever reads it finds the rest."""
+    blob = b"x" * message.code_len
+    brief, whole = m.encode_brief(message, blob), m.encode(message, blob)
+    assert len(brief) < len(whole)
+    parser = frames.from_host()
+    parser.feed(brief + whole)
+    first, second = parser.next(), parser.next()
+    assert first is not None
+    assert second is not None
+    assert m.decode(first) == m.decode(second) == message
+    assert (first.blob, second.blob) == (blob, blob)
+    with pytest.raises(HostProtocolError, match="invoke cannot be written"):
+        m.encode_brief(m.Invoke(id=1, op="run", filename="\ud800"))
