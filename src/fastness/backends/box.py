@@ -20,6 +20,7 @@ from fastness.backends.inbox import Inbox
 from fastness.backends.outbox import Outbox
 from fastness.backends.process_numbers import memory_of, process_of
 from fastness.errors import BackendError, GuestProtocolError
+from fastness.wire import brief
 from fastness.wire import messages as m
 from fastness.wire.session import HostSession
 
@@ -116,7 +117,7 @@ class Box:
 
         It reads no word before it has given up all of them.
         """
-        data = m.encode_brief(message, blob)
+        data = brief.encode_invoke(message, blob)
         if len(data) > _EARLY_CAP:
             return False
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

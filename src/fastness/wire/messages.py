@@ -362,22 +362,6 @@ def encode(message: Message, blob: bytes = b"") -> bytes:
     return frames.encode(TYPE_OF[type(message)], encode_head(message), blob)
 
 
-#: What an invoke is where nothing else is said of it.
-_USUAL: Final = [(name, getattr(Invoke(id=1, op="run"), name)) for name in Invoke.__struct_fields__[2:]]
-
-
-def encode_brief(message: Invoke, blob: bytes = b"") -> bytes:
-    """As :func:`encode`, without the fields of its head that are as usual; it is decoded to the same."""
-    fields = {"id": message.id, "op": message.op}
-    for name, usual in _USUAL:
-        if (value := getattr(message, name)) != usual:
-            fields[name] = value
-    try:
-        return frames.encode(frames.INVOKE, _encode(fields), blob)
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise HostProtocolError(f"invoke cannot be written: {error}") from None
-
-
 def decode(frame: frames.Frame) -> Message:
     """
     The typed head of a frame whose type the parser has let through.

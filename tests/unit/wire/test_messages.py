@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fastness.errors import GuestProtocolError, HostProtocolError
 from fastness.runs import DenialCode
-from fastness.wire import frames, values
+from fastness.wire import brief, frames, values
 from fastness.wire import messages as m
 from fastness.wire.payload import VALUE_REPR_CHARS, decode_payload
 
@@ -181,14 +181,14 @@ def test_random_bounded_heads_round_trip(struct: type[m.Head], data: st.DataObje
 def test_a_brief_invoke_is_the_same(message: m.Invoke) -> None:
     """It says what is not as usual, and whoever reads it finds the rest."""
     blob = b"x" * message.code_len
-    brief, whole = m.encode_brief(message, blob), m.encode(message, blob)
-    assert len(brief) < len(whole)
+    short, whole = brief.encode_invoke(message, blob), m.encode(message, blob)
+    assert len(short) < len(whole)
     parser = frames.from_host()
-    parser.feed(brief + whole)
+    parser.feed(short + whole)
     first, second = parser.next(), parser.next()
     assert first is not None
     assert second is not None
     assert m.decode(first) == m.decode(second) == message
     assert (first.blob, second.blob) == (blob, blob)
     with pytest.raises(HostProtocolError, match="invoke cannot be written"):
-        m.encode_brief(m.Invoke(id=1, op="run", filename="\ud800"))
+        brief.encode_invoke(m.Invoke(id=1, op="run", filename="\ud800"))
