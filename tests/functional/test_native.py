@@ -101,6 +101,14 @@ def test_packages(box: fastness.Sandbox, tmp_path: Path) -> None:
     assert os.listdir(folder) == ["mine.py"]
 
 
+def test_a_package_that_puts_another_environment_in_its_place(box: fastness.Sandbox, tmp_path: Path) -> None:
+    """It has what it wants, and guests are born all the same, each with its own folders."""
+    folder = shown(tmp_path)
+    (folder / "swapping.py").write_text("import os\nos.environ = dict(os.environ, MINE='1')\n")
+    for _ in range(3):
+        assert box.run("import os; os.environ['MINE']", packages=[str(folder)], preload=("swapping",)).value == "1"
+
+
 @pytest.mark.parametrize("packages", [["relative"], ["/no/such/folder"], ["/"], "text", ["/etc/passwd"]])
 def test_packages_that_are_none(packages: Any, box: fastness.Sandbox) -> None:
     """What is no absolute path of a folder is refused."""

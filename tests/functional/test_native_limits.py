@@ -4,6 +4,7 @@ What a native guest may use and what it used: memory, processor time, output, an
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import time
@@ -55,6 +56,43 @@ def test_usage(box: fastness.Sandbox) -> None:
     ).usage
     assert ended.memory > 90 << 20
     assert 0.05 < ended.cpu_s < 3
+
+
+@pytest.mark.parametrize(("limits", "code", "kind"), [
+    ({"cpu_s": 0.05, "wall_s": 5}, "import time\nwhile time.process_time() < 0.15: pass", OutcomeKind.CPU),
+    ({"wall_s": 0.05}, "import time; time.sleep(0.15)", OutcomeKind.TIMEOUT),
+])  # fmt: skip
+def test_a_caller_that_looks_late(
+    limits: dict[str, float], code: str, kind: OutcomeKind, box: fastness.Sandbox
+) -> None:
+    """Its loop is held up while the guest goes on past its time and answers: the time was over all the same."""
+    tier = box.run("1").tier
+
+    async def main() -> None:
+        async with fastness.AsyncSandbox(tier=tier, pool=0) as own:
+            await own.run("1")
+            for pause in (0.0, 0.0005, 0.001, 0.0015, 0.002, 0.003):
+                run = asyncio.ensure_future(own.run(code, limits=fastness.Limits(**limits)))  # type: ignore[arg-type]
+                await asyncio.sleep(pause)
+                time.sleep(0.2)  # noqa: ASYNC251  # the loop is held up
+                result = await run
+                # Where it had not been asked for before the pause, it had all its time after it.
+                assert result.outcome.kind in (kind, OutcomeKind.OK)
+                if result.outcome.ok:
+                    assert result.usage.cpu_s < 0.05 or kind is not OutcomeKind.CPU
+                    assert result.usage.wall_s < 0.05 or kind is not OutcomeKind.TIMEOUT
+                seen.append(result.outcome.kind)
+
+    seen: list[OutcomeKind] = []
+    asyncio.run(main())
+    assert kind in seen
+
+
+def test_processor_time_is_never_nothing(box: fastness.Sandbox) -> None:
+    """A guest that had not begun when it was told its work had used nothing then, which is a figure too."""
+    with fastness.Sandbox(tier=box.run("1").tier, pool=0) as own:
+        for _ in range(60):
+            assert own.run("sum(range(200_000))").usage.cpu_s > 0.001
 
 
 def test_processor_time_of_all_threads(box: fastness.Sandbox) -> None:

@@ -111,7 +111,7 @@ WALLS = (
     Row("landlock.own", "each guest has rules for its own folder", "confined",
         (Change(_BIRTH, 'calls.add("landlock_restrict_self", FOLDERS, 0)', "pass"),),
         (Sign("state.files_of_siblings"),)),
-    Row("folders.again", "a guest's folders are another one's only where nothing was done to them", "confined",
+    Row("guest.folders_again", "a guest's folders are another one's only where nothing was done to them", "confined",
         (Change("backends/native_folders.py", "if again and self._room(uid) and self._untouched(path) and",
                 "if again and self._room(uid) and"),),
         (Sign("state.folder_again"),)),

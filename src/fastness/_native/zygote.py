@@ -391,6 +391,6 @@ class _Zygote:
         pid, name = self._live.pop(fd)
         os.close(fd)
         status, resident, micros = self.reaper.take(pid)
-        # The name came as JSON, and is one that needs no quoting.
+        # Names are the caller's, and need no quoting.
         message = f'{{"exit": "{name}", "status": {status}, "rss": {resident}, "cpu": {micros}e-6}}'
         self.control.send(message.encode())

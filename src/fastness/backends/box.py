@@ -72,8 +72,10 @@ class Box:
         self.closed = False
         #: An invoke that was sent before the guest was ready.
         self.early: tuple[m.Invoke, bytes] | None = None
-        #: Seconds of processor time that it had used when it was told its work, where that was before it was ready.
-        self.cpu_then = 0.0
+        #: When it was told its work and how many seconds of processor time it had used then, where that was before it
+        #: was ready; 0 and None where it was not.
+        self.told_at = 0.0
+        self.cpu_then: float | None = None
         #: Frames that the guest has not taken yet.
         self.outbox = Outbox(talk)
         self.inbox = Inbox(talk)

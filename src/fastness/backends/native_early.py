@@ -7,6 +7,7 @@ It reads no word of its conversation before it has all its walls, so the work ma
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from fastness.backends import native_limits, native_work
@@ -86,8 +87,10 @@ def fill_small(guest: Guest, staged: Staged) -> bool:
 
 def tell(guest: Guest, request: RunRequest) -> None:
     """Leave the run's invoke with a guest that is not ready yet, unless it is large.  Raises BoxLost."""
-    # It may begin before this side looks again.
-    guest.box.cpu_then = guest.box.cpu_s()
+    # It may begin before this side looks again.  Of a program, the time of its group is what is counted.
+    slot = guest.slot if request.runtime == "command" else None
+    guest.box.told_at = time.monotonic()
+    guest.box.cpu_then = guest.box.cpu_s() if slot is None else (slot.cpu_us() or 0) / 1e6
     head, code = native_work.invoke(guest, request, "run", 0)
     stdin = native_work.memory_file(request.stdin) if request.stdin else -1
     try:

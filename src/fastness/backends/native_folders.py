@@ -7,10 +7,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 
 from fastness.runtime import remove_tree
 
+_TWO = ("work", "tmp")
+#: The clock that the kernel takes times of files from where it has no finer one (clock_gettime(2)).
+_CLOCK_REALTIME_COARSE = 5
 #: Folders that wait at most; as many are used before the guests that had them are buried.
 _MOST = 32
 
@@ -30,7 +34,7 @@ class Folders:
         #: By user; a new zygote has others.
         self._made: dict[int, list[str]] = {}
         #: What each folder and the two in it were when they were made.
-        self._marks: dict[str, object] = {}
+        self._marks: dict[str, _Mark] = {}
         self._owner: int | None = None
         self._closed = False
 
@@ -42,9 +46,13 @@ class Folders:
         """
         with self._lock:
             made = self._made.get(uid)
-            if made:
-                return made.pop()
-        return self._make(uid)
+            path = made.pop() if made else ""
+        path = path or self._make(uid)
+        mark = self._marks.get(path)
+        if mark is not None and mark.newest >= time.clock_gettime_ns(_CLOCK_REALTIME_COARSE):
+            # What is done to it before the kernel's clock goes on would have the same times.
+            self._marks.pop(path)
+        return path
 
     def give(self, path: str, uid: int, *, again: bool) -> None:
         """
@@ -64,7 +72,7 @@ class Folders:
         except OSError:
             return False
         try:
-            return mark is not None and _mark(top) == mark
+            return mark is not None and _mark(top) == mark and _are_empty(top)
         except OSError:
             return False
         finally:
@@ -97,7 +105,7 @@ class Folders:
         try:
             top = open_folder(path)
             try:
-                for name in ("work", "tmp"):
+                for name in _TWO:
                     os.mkdir(name, 0o700, dir_fd=top)
                     if uid >= 0:
                         os.chown(name, uid, uid, dir_fd=top, follow_symlinks=False)
@@ -144,13 +152,39 @@ class Folders:
             self._drop_quietly(path)
 
 
-def _mark(top: int) -> list[tuple[int, ...]]:
-    """What would be another in a folder or one of the two in it, had anything been done there.  Raises ``OSError``."""
+class _Mark:
+    """What would be another in a folder or one of the two in it, had anything been done there."""
+
+    def __init__(self, seen: list[tuple[int, ...]]) -> None:
+        self._seen = seen
+        #: Nanoseconds of the newest of all times.
+        self.newest = max(max(one[-3:]) for one in seen)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Mark) and self._seen == other._seen
+
+    __hash__ = None  # type: ignore[assignment]  # it is compared and nothing else
+
+
+def _mark(top: int) -> _Mark:
+    """Of the folder behind this descriptor.  Raises ``OSError``."""
     found: list[tuple[int, ...]] = []
-    for seen in (os.fstat(top), *(os.stat(name, dir_fd=top, follow_symlinks=False) for name in ("work", "tmp"))):
-        times = seen.st_ctime_ns, seen.st_mtime_ns, seen.st_atime_ns
-        found.append((seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid, seen.st_size, *times))
-    return found
+    for seen in (os.fstat(top), *(os.stat(name, dir_fd=top, follow_symlinks=False) for name in _TWO)):
+        inode = seen.st_dev, seen.st_ino, seen.st_mode, seen.st_nlink, seen.st_uid, seen.st_gid, seen.st_size
+        found.append((*inode, seen.st_ctime_ns, seen.st_mtime_ns, seen.st_atime_ns))
+    return _Mark(found)
+
+
+def _are_empty(top: int) -> bool:
+    """Whether nothing is in the two.  Where times are another machine's, this is what shows it.  Raises ``OSError``."""
+    for name in _TWO:
+        folder = open_quietly(name, top)
+        try:
+            if os.listdir(folder):
+                return False
+        finally:
+            os.close(folder)
+    return True
 
 
 def open_quietly(name: str, above: int) -> int:
@@ -189,7 +223,7 @@ def remove(path: str) -> None:
     try:
         top = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            for name in ("work", "tmp"):
+            for name in _TWO:
                 os.rmdir(name, dir_fd=top)
         finally:
             os.close(top)

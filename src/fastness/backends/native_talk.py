@@ -133,8 +133,9 @@ class Talk:
         """
         box = self.box
         try:
-            self.began = time.monotonic()
-            self.cpu_before = box.cpu_then or self.clock()
+            # From when the guest was told, where that was before this.
+            self.began = box.told_at or time.monotonic()
+            self.cpu_before = self.clock() if box.cpu_then is None else box.cpu_then
             try:
                 if not sent:
                     await self._send(head, blob, fds)
@@ -186,14 +187,18 @@ class Talk:
         """
         box = self.box
         if self.calling is not None or self.sink is not None or (session and self.watch is not None):
-            # A guest that has run before may be over a limit that is only looked at.
+            # A guest that has run before may be over a limit already that is only looked at.
             return False
         end = self.began + min(_SOON_S, self.request.limits.wall_s)
-        while (heard := self._hear()) is False:
-            left = end - time.monotonic()
-            if left <= 0 or box.closed or not await box.waiting.readable(box.talk, left):
+        while (left := end - time.monotonic()) > 0:
+            # Whoever comes back late from waiting looks at the clocks before anything is heard.
+            if (heard := self._hear()) is not False:
+                return heard is None
+            if not await box.waiting.readable(box.talk, left):
                 return False
-        return heard is None
+            if box.closed:
+                raise BoxLost("the guest was taken away")
+        return False
 
     async def _take_all(self, grace_s: float) -> None:
         box = self.box

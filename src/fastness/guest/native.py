@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # By names of their own: to go by way of a module, or of a flag's name, is one page more to copy in each guest.
 _CLOEXEC, _collect, _threads = int(socket.MSG_CMSG_CLOEXEC), gc.enable, _thread._count
 _at_exits = threading._threading_atexits
+#: As it was before anything foreign was imported, which may have put something else in its place.
+_environment = os.environ
 _HEADER = struct.Struct(">BBHII")
 _HEAD = _HEADER.size
 #: As json.loads, for a text with nothing around its value.
@@ -247,7 +249,7 @@ def live_in(folder: str, temporary: str) -> None:
     sys.path.insert(0, folder)
     # Not by way of os.environ: several functions encode for it, and all of them are copied after a fork.
     for name, path in ((b"HOME", folder), (b"TMPDIR", temporary), (b"MPLCONFIGDIR", temporary + "/matplotlib")):
-        os.environ._data[name] = value = path.encode("utf-8", "surrogateescape")  # type: ignore[attr-defined]  # private
+        _environment._data[name] = value = path.encode("utf-8", "surrogateescape")  # type: ignore[attr-defined]  # private
         os.putenv(name, value)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fastness.backends import native_folders
 from fastness.backends.native_folders import Folders, make, open_quietly, remove
 
 
@@ -26,6 +27,13 @@ def folders(boxes: Path) -> Folders:
     """Folders of this process's own user."""
     names = count()
     return Folders(str(boxes), lambda: f"f{next(names)}")
+
+
+def ticked(folders: Folders) -> str:
+    """A folder that was made ahead, a tick of the kernel's clock (10 ms at most) or more before it is taken."""
+    folders.add(-1)
+    time.sleep(0.02)
+    return folders.take(-1)
 
 
 def test_what_is_taken_is_whole_and_private(folders: Folders) -> None:
@@ -114,7 +122,7 @@ def test_what_a_guest_has_left_goes_with_its_folder(folders: Folders, tmp_path: 
 
 def test_one_that_nothing_was_done_to_is_had_again(folders: Folders) -> None:
     """It is the same folder, and whoever lists it as the caller does leaves no trace."""
-    path = folders.take(-1)
+    path = ticked(folders)
     above = os.open(path, os.O_PATH)
     work = open_quietly("work", above)
     assert os.listdir(work) == []
@@ -125,13 +133,30 @@ def test_one_that_nothing_was_done_to_is_had_again(folders: Folders) -> None:
     assert folders.take(-1) == path
 
 
+def test_one_that_was_made_just_now_is_not(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a guest does within the tick in which its folder was made would have the times that the folder has."""
+    monkeypatch.setattr(native_folders.time, "clock_gettime_ns", lambda clock: 0)
+    folders.add(-1)
+    path = folders.take(-1)
+    folders.give(path, -1, again=True)
+    assert not os.path.exists(path)
+    assert len(folders.names()) == 1
+
+
+def test_times_that_say_nothing_are_not_all(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file system keeps times that do not tell, a folder with something in it is still no other guest's."""
+    path = ticked(folders)
+    Path(path, "work", "fractions.py").write_text("x")
+    monkeypatch.setattr(native_folders._Mark, "__eq__", lambda mark, other: True)
+    folders.give(path, -1, again=True)
+    assert not os.path.exists(path)
+
+
 @pytest.mark.parametrize("done", ["file", "gone", "listed", "mode", "attribute", "instead", "link", "times", "above"])
 def test_one_that_something_was_done_to_is_not(done: str, folders: Folders, tmp_path: Path) -> None:
     """Also where nothing is to be seen of it any more; another one waits in its place, which is empty and private."""
-    path = Path(folders.take(-1))
+    path = Path(ticked(folders))
     work = path / "work"
-    # The kernel counts times in ticks (of 10 ms at most), and what is done within the first is as if it was made so.
-    time.sleep(0.02)
     if done in ("file", "gone"):
         (work / "a").write_text("x")
     if done == "gone":
