@@ -234,6 +234,7 @@ class _Zygote:
     def _settle_guests(self) -> None:
         # What guests have no need for they shall not find either; whoever called this holds the same object.
         told, self.config = self.config, {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
+        foreign = bool(told["preload"])
         told.clear()
         if self.boot is not None:
             self.boot.gather()
@@ -250,7 +251,9 @@ class _Zygote:
         sys.orig_argv[:] = sys.argv
         self.birth = birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users)
         self.begin = functools.partial(self.serve_guest, self.birth)
-        box.practise(birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users))
+        if not foreign:
+            # A package may have put something of its own in the place of any of this, to be gone through in guests.
+            box.practise(birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users))
         flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC if self.isolated else 0
         if self.isolated and not self.own_users:
             flags |= CLONE_NEWUSER
