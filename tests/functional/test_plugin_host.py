@@ -571,7 +571,8 @@ LOOP = {
     "javascript": """
     export async function go(ctx) {
       let n = 0;
-      try { for (;;) { await ctx.storage.put("n", n); n++ } } catch (refused) { return [n > 0, refused.code] }
+      const pause = () => { const until = Date.now() + 1; while (Date.now() <= until); };
+      try { for (;;) { await ctx.storage.put("n", n); n++; pause() } } catch (refused) { return [n > 0, refused.code] }
     }
     """,
 }
