@@ -66,6 +66,14 @@ def test_all_is_well(inner: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2)
 
 
+def test_reports_that_are_there_already(inner: pytest.Pytester) -> None:
+    """The run beside may have ended before this one begins, which has no other place of tests than its own folder."""
+    inner.makepyfile(test_here="def test_passes(): pass")
+    inner.mkdir("notes")
+    assert run(inner, "--reports-to", "notes/told", "--collect-only").ret == 0
+    assert run(inner, f"--reports-from={inner.path}/notes/told").ret == 0
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
