@@ -13,6 +13,8 @@ import errno
 import fcntl
 import os
 
+from fastness._linux import machine_code
+from fastness._linux.plan import ANY, Plan
 from fastness._linux.syscalls import CLONE_INTO_CGROUP, CLONE_NEWNS, MACHINE, NUMBERS, oserror, prctl, raw
 
 _CLONE_CHILD_CLEARTID = 0x00200000
@@ -119,36 +121,41 @@ class Fork:
     """
     A fork into the namespaces in ``flags``, which can be made any number of times.
 
-    ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.  ``then`` is a
-    system call's number and five arguments, which the parent makes as soon as there is a child, and ``answer`` what the
-    kernel said to it.
+    ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.  ``then`` is the
+    address of a row of :mod:`fastness._linux.machine_code`, which the parent makes as soon as there is a child, and
+    ``answer`` what the kernel said to it.  In the child ``reached`` is how far it has come with its calls.
     """
 
-    __slots__ = ("_address", "_arguments", "_numbers", "_place", "answer", "process", "then")
+    __slots__ = ("_arguments", "_elder", "_rows", "answer", "process", "reached", "then")
 
     def __init__(self, flags: int, process: C.c_int | None = None) -> None:
         self.process = C.c_int(-1) if process is None else process
-        self.then: tuple[int, ...] = ()
-        self.answer = 0
+        self.then = self.answer = self.reached = 0
         # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
         # set_tid_size, cgroup.
         self._arguments = (C.c_uint64 * 11)()
         self._arguments[0] = flags | _CLONE_PIDFD
         self._arguments[1] = C.addressof(self.process)
         self._arguments[4] = _SIGCHLD
-        self._address = thread_address()
-        if self._address:
+        address = thread_address()
+        if address:
             # As the C library's own fork does: its idea of the thread's number must be the child's.
             self._arguments[0] |= _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
-            self._arguments[2] = self._address
-        self._place = C.addressof(self._arguments)
-        self._numbers = NUMBERS["clone3"], NUMBERS["clone"]
+            self._arguments[2] = address
+        self._rows = Plan()
+        # 88 bytes of `struct clone_args` that outlive the call, and in it the addresses of two words that do.
+        self._rows.add("clone3", self._arguments, 88, result=ANY)
+        # No stack is given, so the child goes on on its copy of this one.
+        last = (0, address) if MACHINE == "aarch64" else (address, 0)
+        self._elder = self._rows.add("clone", self._arguments[0] | _SIGCHLD, 0, self._arguments[1], *last, result=ANY)
 
-    def run(self, cgroup_fd: int = -1) -> int:
+    def run(self, cgroup_fd: int = -1, lists: int = 0) -> int:
         """
         Fork, into a group of cgroup v2 where ``cgroup_fd`` is one.
 
-        Returns 0 in the child and its process number, as this process sees it, in the parent.  The caller must have
+        Returns 0 in the child and its process number, as this process sees it, in the parent.  Of the child's
+        ``lists``, by their address, all is made before anything else, up to the call that is answered otherwise than is
+        due; where Python has to make them, the interpreter's own steps after a fork come first.  The caller must have
         one thread.  Raises ``OSError`` in the parent.
         """
         arguments = self._arguments
@@ -160,34 +167,48 @@ class Fork:
             arguments[10] = 0
         # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
         _before()
-        # SAFETY: 88 bytes of `struct clone_args` that outlive the call, and in it the addresses of two words that do.
-        # Without CLONE_VM the child has a copy of this memory and goes on from here on its copy of this stack.
-        pid: int = _call(self._numbers[0], self._place, 88, 0, 0, 0)
-        if pid == 0:
-            # SAFETY: as above, in the child.
-            _after_in_child()
-            return 0
-        if pid > 0 and self.then:
-            # SAFETY: the caller's, who keeps what it points to.
-            self.answer = _call(*self.then)
-        failed = C.get_errno() if pid < 0 else 0
-        if failed == errno.ENOSYS and cgroup_fd < 0:
+        pid = self._fork(0, lists)
+        if pid == -errno.ENOSYS and cgroup_fd < 0:
             # Filters of containers refuse it, for they cannot read its flags, and let older programs use its elder.
-            last = (0, self._address) if MACHINE == "aarch64" else (self._address, 0)
-            # SAFETY: as above; no stack is given, so the child goes on on its copy of this one.
-            pid = _call(self._numbers[1], arguments[0] | _SIGCHLD, 0, arguments[1], *last)
-            if pid == 0:
-                # SAFETY: as above, in the child.
-                _after_in_child()
-                return 0
-            if pid > 0 and self.then:
-                # SAFETY: as above.
-                self.answer = _call(*self.then)
-            failed = C.get_errno() if pid < 0 else 0
+            pid = self._fork(self._elder, lists)
+        if pid == 0:
+            return 0
         # SAFETY: as above, in the parent.
         _after_in_parent()
-        if failed:
-            raise oserror("clone3", failed)
+        if pid < 0:
+            raise oserror("clone3", -pid)
+        return pid
+
+    def _fork(self, index: int, lists: int) -> int:
+        """The child's number, 0 in the child, or an error's number below zero."""
+        row = self._rows.address(index)
+        if lists and (fork := machine_code.fork) is not None:
+            # SAFETY: without CLONE_VM the child has a copy of this memory and goes on from here on its copy of this
+            # stack; the rows and lists are the caller's to keep.
+            pid = fork(row, lists, self.then)
+            if pid < -4095:
+                # SAFETY: the interpreter's steps after a fork, in the child.
+                _after_in_child()
+                self.reached = ~pid
+                return 0
+            if pid > 0 and self.then:
+                # SAFETY: where the row's answer was put.
+                self.answer = C.c_int64.from_address(self.then + 8 * machine_code.ANSWER).value
+            return pid
+        # SAFETY: as above; six words of a row.
+        pid = _call(*self._rows.words(index))
+        if pid == 0:
+            # SAFETY: as above.
+            _after_in_child()
+            if lists:
+                # SAFETY: the caller's, who keeps what they point to.
+                self.reached = machine_code.in_python(lists)
+            return 0
+        if pid < 0:
+            return -C.get_errno()
+        if self.then:
+            # SAFETY: the caller's, who keeps what it points to.
+            self.answer = _call(*(C.c_int64 * 6).from_address(self.then))
         return pid
 
 

@@ -158,13 +158,15 @@ class Rulesets:
             raise OSError(errno.ENOSYS, "landlock: the kernel does not have it or it is switched off")
         self._made = -1
         self._create, self._allow = Plan(), Plan()
-        self._create.add("landlock_create_ruleset", *_handled(version), 0, result=ANY)
+        self._new = C.c_int(-1)
+        self._create.add("landlock_create_ruleset", *_handled(version), 0, result=ANY, put_at=C.addressof(self._new))
         for fd, rights in beneath:
             self._allow.add("landlock_add_rule", 0, _RULE_PATH_BENEATH, _beneath(rights & file_rights(version), fd), 0)
 
     def make(self) -> int:
         """The descriptor of a new one, which is the caller's.  Raises ``OSError``."""
-        made = self._create.run()
+        self._create.run()
+        made = self._new.value
         if made != self._made:
             for index in range(len(self._allow)):
                 self._allow.put(index, made)

@@ -2,7 +2,8 @@
 System calls that are written down before a fork and made after it.
 
 The kernel copies each page that a new process writes to, and to put the arguments of a call together writes to many.
-Here that is done in the process that forks, where it costs no copy; the child only goes through a list.
+Here that is done in the process that forks, where it costs no copy; the child only goes through a list, by way of
+:mod:`fastness._linux.machine_code`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import ctypes as C
 import errno
 import struct
 
-from fastness._linux import syscalls
+from fastness._linux import machine_code, syscalls
+from fastness._linux.machine_code import ANSWER, DUE, PUT_AT, ROW, ROW_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
     from typing import Any
 
     Bytes = C.Array[C.c_char]
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 #: Any result but an error will do.
 ANY = -1
 _SOL_SOCKET = _SCM_RIGHTS = 1
+#: Calls that a plan has room for at first.
+_ROOM = 8
 
 
 def memory(content: bytes | int) -> Bytes:
@@ -47,26 +51,39 @@ def first_of(numbers: Numbers) -> C.c_int:
 class Plan:
     """Calls in their order, with the memory that their arguments point to."""
 
-    __slots__ = ("_call", "_held", "_names", "_rows")
+    __slots__ = ("_held", "_lists", "_names", "_rows")
 
     def __init__(self) -> None:
-        # SAFETY: declared with seven words; each row has exactly so many.
-        self._call = syscalls.word_call()
-        self._rows: list[tuple[tuple[int, ...], int]] = []
-        #: Apart from the rest: what is made to go through all of them writes to each thing that it meets.
+        self._rows = words(ROW * _ROOM)
+        #: This plan alone, for :func:`machine_code.make`.
+        self._lists = words(3)
         self._names: list[str] = []
         self._held: list[object] = []
 
-    def add(self, name: str, *arguments: int | bytes | C.Array[Any], result: int = 0) -> int:
+    def add(self, name: str, *arguments: int | bytes | C.Array[Any], result: int = 0, put_at: int = 0) -> int:
         """
         Add the system call ``name``, whose answer has to be ``result``; returns its index.
 
-        An array is given to the kernel by its address and kept alive; bytes so too, with a zero after them.
-        Raises ``OSError`` (``ENOSYS``) where there is no such call.
+        An array is given to the kernel by its address and kept alive; bytes so too, with a zero after them.  The answer
+        is put into an int at the address ``put_at``, if there is one.  Raises ``OSError`` (``ENOSYS``) where there is
+        no such call.
         """
-        self._rows.append((self._words(name, arguments), result))
+        number = syscalls.NUMBERS.get(name)
+        if number is None:
+            raise syscalls.oserror(name, errno.ENOSYS)
+        index = len(self._names)
+        if len(self._rows) < ROW * (index + 1):
+            more = words(2 * len(self._rows))
+            C.memmove(more, self._rows, C.sizeof(self._rows))
+            self._rows = more
+        row = ROW * index
+        self._rows[row] = number
+        for at, one in enumerate(arguments, row + 1):
+            self._rows[at] = one if isinstance(one, int) else self._address(one)
+        self._rows[row + DUE] = machine_code.ANY if result == ANY else result
+        self._rows[row + PUT_AT] = put_at
         self._names.append(name)
-        return len(self._rows) - 1
+        return index
 
     def add_message(self, socket: int, message: Bytes, count: int) -> tuple[Words, Numbers]:
         """
@@ -88,52 +105,86 @@ class Plan:
 
     def put(self, index: int, *arguments: int) -> None:
         """Give a call other first arguments."""
-        words, result = self._rows[index]
-        self._rows[index] = (words[0], *arguments, *words[1 + len(arguments) :]), result
+        for at, one in enumerate(arguments, ROW * index + 1):
+            self._rows[at] = one
 
-    def words(self, index: int) -> tuple[int, ...]:
-        """The number of a call and its arguments, which this object keeps alive."""
-        return self._rows[index][0]
+    def put_answer_at(self, index: int, address: int) -> None:
+        """Have the answer of a call put into an int at this address."""
+        self._rows[ROW * index + PUT_AT] = address
+
+    def words(self, index: int) -> list[int]:
+        """The number of a call and its first five arguments."""
+        return self._rows[ROW * index : ROW * index + 6]
+
+    def argument_at(self, index: int, number: int) -> int:
+        """The address of an argument of a call, the first being 1; good until another call is added."""
+        return self.address(index) + 8 * number
+
+    def address(self, index: int = 0) -> int:
+        """The address of a call's row, or of what comes after the last; good until another call is added."""
+        return C.addressof(self._rows) + ROW_BYTES * index
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._names)
 
     def hold(self, memory: object) -> None:
         """Keep alive what an argument points to by way of something else."""
         self._held.append(memory)
 
-    def _words(self, name: str, arguments: tuple[int | bytes | C.Array[Any], ...]) -> tuple[int, ...]:
-        number = syscalls.NUMBERS.get(name)
-        if number is None:
-            raise syscalls.oserror(name, errno.ENOSYS)
-        words = [number]
-        for one in arguments:
-            if isinstance(one, int):
-                words.append(one)
-                continue
-            held = C.create_string_buffer(one) if isinstance(one, bytes) else one
-            self._held.append(held)
-            words.append(C.addressof(held))
-        return (*words, *(0,) * (7 - len(words)))
+    def _address(self, one: bytes | C.Array[Any]) -> int:
+        held = C.create_string_buffer(one) if isinstance(one, bytes) else one
+        self._held.append(held)
+        return C.addressof(held)
 
-    def run(self) -> int:
+    def run(self, first: int = 0) -> None:
         """
-        Make the calls; returns the answer of the last one.
+        Make the calls, from this one on.
 
         Raises ``OSError`` at the first whose answer is another than was planned.
         """
-        call: Callable[..., int] = self._call
-        result = 0
-        for words, wanted in self._rows:
-            # SAFETY: seven words, and what they point to is held by this object, or by what copied it at a fork.
-            result = call(*words)
-            if result < 0 or (wanted >= 0 and result != wanted):
-                raise self._failed(words, wanted, result)
-        return result
+        lists = self._lists
+        lists[0], lists[1] = self.address(first), self.address(len(self._names))
+        # SAFETY: whole rows, and what they point to is held by this object, or by what copied it at a fork.
+        reached = machine_code.make(C.addressof(lists))
+        if reached != C.addressof(lists) + 16:
+            raise self.failed((reached - self.address()) // ROW_BYTES)
 
-    def _failed(self, words: tuple[int, ...], wanted: int, result: int) -> OSError:
-        number = C.get_errno()
-        name = next(name for (one, _), name in zip(self._rows, self._names, strict=True) if one is words)
-        if result < 0:
-            return syscalls.oserror(name, number)
-        return OSError(errno.EIO, f"{name}: answered {result} where {wanted} was due")
+    def answer(self, index: int) -> int:
+        """What was answered where something else was due; an error's number is below zero."""
+        return C.c_int64(self._rows[ROW * index + ANSWER]).value
+
+    def failed(self, index: int) -> OSError:
+        """What to raise for a call that was answered otherwise than was due."""
+        name, answer = self._names[index], self.answer(index)
+        if answer < 0:
+            return syscalls.oserror(name, -answer)
+        return OSError(errno.EIO, f"{name}: answered {answer} where {self._rows[ROW * index + DUE]} was due")
+
+
+class Plans:
+    """Plans one after another, to which nothing is added any more."""
+
+    __slots__ = ("_lists", "address", "end", "plans")
+
+    def __init__(self, plans: Iterable[Plan]) -> None:
+        self.plans = tuple(plans)
+        self._lists = words(2 * len(self.plans) + 1)
+        for number, one in enumerate(self.plans):
+            self._lists[2 * number], self._lists[2 * number + 1] = one.address(), one.address(len(one))
+        #: For :func:`machine_code.make`, and what it returns where all was answered as was due.
+        self.address = C.addressof(self._lists)
+        self.end = self.address + 16 * len(self.plans)
+
+    def at(self, reached: int) -> tuple[int, int]:
+        """Which plan's which call it is that :func:`machine_code.make` has returned."""
+        for number, one in enumerate(self.plans):
+            if one.address() <= reached < one.address(len(one)):
+                return number, (reached - one.address()) // ROW_BYTES
+        raise ValueError("a call of none of these plans")
+
+    def go_on(self, number: int, index: int = 0) -> int:
+        """Make the calls of a plan and all after it, from this one on; returns where that ended, as :func:`machine_code.make` does."""
+        if index:
+            self._lists[2 * number] = self.plans[number].address(index)
+        # SAFETY: whole rows, and what they point to is held by the plans, or by what copied them at a fork.
+        return machine_code.make(self.address + 16 * number)

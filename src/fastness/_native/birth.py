@@ -5,11 +5,13 @@ The order is forced.  A session of its own comes first, because signals to a pro
 What needs the mother's help comes before identity changes, those before capabilities go, and the filter last.
 
 What a guest would put together by itself it would write to pages for that are copied for it alone; so it is put
-together here, in memory that the zygote keeps, and the guest goes through lists (:mod:`fastness._linux.plan`).
+together here, in memory that the zygote keeps, and the guest's calls are made from lists (:mod:`fastness._linux.plan`)
+by the fork itself, before the guest's interpreter runs.
 """
 
 from __future__ import annotations
 
+import ctypes as C
 import errno
 import os
 import resource
@@ -36,6 +38,8 @@ _ALL = 0xFFFFFFFF
 #: Bytes of a path, with the zero after it (``PATH_MAX``).
 _PATH = 4096
 _MESSAGE = 512
+#: Bytes of what a mother answers.
+_NEWS = 500
 
 
 class Birth:
@@ -58,7 +62,7 @@ class Birth:
         self.ahead = False
         #: Whether it will most likely call the host.
         self.calls = False
-        self.talk = self.told = -1
+        self.talk = -1
         self.layers: dict[str, str] = {}
         self.gaps: list[tuple[str, str]] = []
         #: The first words of a guest that has all its walls, and the call that says them.
@@ -71,6 +75,9 @@ class Birth:
         self._walls: tuple[bool, str] = (False, "")
         self._files = self._file_bytes = 0
         self.into_group = False
+        #: All calls of a guest in their order; those which the fork makes, and how far it has come with them.
+        self.steps = self.early = plan.Plans(())
+        self.reached = 0
         #: Descriptors that come with a request, and where in the first calls these are.
         self.ends = self._first = 0
         self._work, *self._paths = [plan.memory(_PATH) for _ in range(4)]
@@ -79,6 +86,10 @@ class Birth:
         self._limits: list[plan.Words] = []
         self._places: dict[str, int] = {}
         self.arrange = self._arrange(0)
+        #: In `isolated` the guest waits for its folders.  Bad news is longer than good news.
+        self.awaits = plan.Plan()
+        self.news = plan.memory(_NEWS)
+        self.awaits.add("read", 0, self.news, _NEWS, result=1)
         #: What comes before a guest of `confined` greets the caller, with its process and its folder.
         self.arrive = plan.Plan()
         self.say_hello = plan.Plan()
@@ -111,20 +122,9 @@ class Birth:
         #: The first of these.
         self.process = plan.first_of(self.rights)
 
-    def leave_out_calls(self, told: int) -> None:
-        """Make this a birth in which nothing is done, and whose mother's answer comes by ``told``."""
-        self.told, self.said = told, b"+"
-        for name in ("arrange", "arrive", "say_hello", "give_up", "filter", "hand_over", "last", "greet"):
-            calls = plan.Plan()
-            calls.add("getpid", result=plan.ANY)
-            setattr(self, name, calls)
-        self._places["process"] = 0
-
-    def arrived(self, pid: int) -> None:
-        """In a guest of `confined`: what it could not be told before."""
-        self.arrive.put(self._places["process"], pid)
-        for index in self.own_number:
-            self.code[index] = pid
+    def leave_out_calls(self) -> None:
+        """Make this a birth in which all has been done."""
+        self.said = b"+"
 
     def _prepare_filter(self) -> None:
         # The first process of a namespace has the number 1; another one puts its own in.
@@ -134,7 +134,9 @@ class Birth:
         # All that is open then is below this number.
         listener = FOLDERS if self.record else -1
         self.code = seccomp.plan(self.filter, profiles.program(MACHINE, name, self_pid=own), listener)
-        self.own_number = [] if own else [2 * index + 1 for index in profiles.own_number(MACHINE, name)]
+        #: Where the filter compares with the guest's own number, which nobody knows before it is born.
+        own_numbers = [] if own else profiles.own_number(MACHINE, name)
+        self._own_numbers = [C.addressof(self.code) + 4 * (2 * index + 1) for index in own_numbers]
         self.hand_over = plan.Plan()
         self._message = plan.memory(_MESSAGE)
         self._part, self.told_by = self.hand_over.add_message(RECORDING, self._message, 1)
@@ -176,8 +178,9 @@ class Birth:
         for index in range(self.ends):
             arrange.put(first + index, fds[index])
         if self.isolated:
-            self.told, telling = fds[-2:]
+            told, telling = fds[-2:]
             arrange.put(0, telling)
+            self.awaits.put(0, told)
             self.rights[1], self.rights[2] = telling, fds[0]
             WANTED.pack_into(self._wanted, 0, uid, self._files, self._file_bytes, not self.own_users)
         if ruleset is not None:
@@ -196,6 +199,7 @@ class Birth:
         entrances = wanted["entrances"]
         if entrances != self._entrances:
             self.arrange = self._arrange(entrances)
+            self._made_for = None
         self.ends = 3 + entrances
         self._first = len(self.arrange) - self.ends
         if self.isolated:
@@ -203,7 +207,7 @@ class Birth:
                 buffer.value = path.encode()
         limits = wanted["limits"]
         writable = len(wanted["writable"]) if self.isolated else 2
-        kind = self.into_group, writable, [what for what, _ in limits], no_ruleset, no_rules
+        kind = self.into_group, self.ahead, writable, [what for what, _ in limits], no_ruleset, no_rules
         if kind != self._made_for:
             # As above.
             self._made_for = None
@@ -227,8 +231,10 @@ class Birth:
         self._paths[1].value = temporary
         self._folder = folder
 
-    def _build(self, into_group: bool, writable: int, limits: list[int], no_ruleset: bool, no_rules: str) -> None:
-        """The calls between the mother's answer and the filter."""
+    def _build(
+        self, into_group: bool, ahead: bool, writable: int, limits: list[int], no_ruleset: bool, no_rules: str
+    ) -> None:
+        """The calls between the mother's answer and the filter, and with that all of them in their order."""
         calls = self.give_up = plan.Plan()
         place = self._places
         if self.isolated:
@@ -252,9 +258,14 @@ class Birth:
         first.add("close_range", free, RECORDING - 1, 0)
         first.add("close_range", RECORDING + 1, _ALL, 0)
         if not self.isolated:
-            place["process"] = first.add("pidfd_open", 0, 0, result=free)
+            for address in self._own_numbers:
+                first.add("getpid", result=plan.ANY, put_at=address)
+            number = first.add("getpid", result=plan.ANY)
+            process = first.add("pidfd_open", 0, 0, result=free)
             folder = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
             first.add("openat", AT_FDCWD, b".", folder, 0, result=free + 1)
+            # The low half of a word, whose high half stays 0.
+            first.put_answer_at(number, first.argument_at(process, 1))
             self.own[:] = [free, free + 1]
             for fd in self.own:
                 calls.add("close", fd)
@@ -291,6 +302,13 @@ class Birth:
             self.greet = plan.Plan()
             # The conversation is new and takes them whole.
             self.greet.add("write", TALK, self.said, len(self.said), result=len(self.said))
+        arrives = [self.awaits] if self.isolated else [self.arrive, self.say_hello]
+        recorded = [self.hand_over] if self.record else []
+        greets = [self.greet] if self.boot is not None and not ahead else []
+        steps = [self.arrange, *arrives, self.give_up, self.filter, *recorded, self.last, *greets]
+        self.steps = plan.Plans(steps)
+        # Where the mother has to do her part, the interpreter does what it has to do after a fork in the meantime.
+        self.early = plan.Plans(steps[:1] if self.isolated else steps)
 
     def _layers(self, version: int) -> dict[str, str]:
         landlocked = f"landlock(abi {version})"

@@ -40,6 +40,8 @@ PROFILES = ("guest/isolated", "guest/confined", "guest/confined_old", "command/r
 _CROWDED_S = 10.0
 #: The same for what tells of refusals, without which a guest can be born.
 _RECORDED_S = 1.0
+#: What bad news of a mother begin with; good news are one byte.
+BAD_NEWS = b"no: "
 #: Births that are gone through before the first one.
 _PRACTISE = 24
 _HEADER = struct.Struct(">BBHII")
@@ -62,8 +64,6 @@ def _become(born: Birth) -> tuple[Any, ...]:
         confine(born)
         if born.ahead or not born.said:
             said = born.said or born.boot.greeting(born.layers, born.gaps)
-        else:
-            born.greet.run()
     except OSError as error:
         refuse(born, error)
         os._exit(1)
@@ -79,16 +79,9 @@ def practise(born: Birth) -> None:
     """
     if born.boot is None:
         return
-    told, telling = os.pipe2(os.O_CLOEXEC)
-    try:
-        born.leave_out_calls(told)
-        for _ in range(_PRACTISE):
-            if born.isolated:
-                os.write(telling, b"+")
-            _become(born)
-    finally:
-        os.close(told)
-        os.close(telling)
+    born.leave_out_calls()
+    for _ in range(_PRACTISE):
+        _become(born)
 
 
 def refuse(born: Birth, error: OSError) -> None:
@@ -102,21 +95,36 @@ def refuse(born: Birth, error: OSError) -> None:
 
 
 def confine(born: Birth) -> None:
-    """Give up everything.  Raises ``OSError`` where a wall cannot stand."""
-    born.arrange.run()
-    born.arranged = True
-    if born.isolated:
-        _await_mother(born.told)
-        born.greeted = True
+    """
+    Give up everything.  Raises ``OSError`` where a wall cannot stand.
+
+    The fork has made some or all of the calls for that, or come to one that was answered otherwise than was due.
+    """
+    reached = born.reached or born.steps.go_on(len(born.early.plans))
+    while reached != born.steps.end:
+        reached = _mend(born, *born.steps.at(reached))
+
+
+def _mend(born: Birth, number: int, index: int) -> int:
+    """Deal with a call that was answered otherwise than was due, and go on; returns how far.  Raises ``OSError``."""
+    steps = born.steps
+    failed = steps.plans[number]
+    error = failed.failed(index)
+    greets = born.awaits if born.isolated else born.say_hello
+    born.arranged, born.greeted = number > 0, number > steps.plans.index(greets)
+    if failed is born.awaits:
+        raise _bad_news(born, error)
+    if failed is born.say_hello:
+        _sent(failed.run)
+    elif born.record and (failed is born.filter or failed is born.hand_over):
+        if not (_filter_otherwise(born, error) if failed is born.filter else _recorded(born)):
+            # What would greet the caller says that refusals are recorded.
+            born.last.run()
+            return steps.end
+        number = steps.plans.index(born.hand_over)
     else:
-        born.arrived(os.getpid())
-        born.arrive.run()
-        # Both are closed by what is next.
-        process, work = born.own
-        greet(TALK, process, work, born.say_hello)
-        born.greeted = True
-    born.give_up.run()
-    _filter(born)
+        raise error
+    return steps.go_on(number + 1)
 
 
 def greet(talk: int, process: int, work: int, calls: plan.Plan | None = None) -> None:
@@ -170,28 +178,16 @@ def ask_mother(born: Birth) -> None:
     _sent(born.ask.run)
 
 
-def _await_mother(told: int) -> None:
-    answer = os.read(told, 500)
-    if answer != b"+":
-        why = answer.decode("utf-8", "replace") or "the mother has ended"
-        raise OSError(5, f"mounting the guest's folders: {why}")
+def _bad_news(born: Birth, error: OSError) -> OSError:
+    """What to raise where the mother has told something else than that all is well."""
+    answer = born.awaits.answer(0)
+    if answer < 0:
+        return error
+    why = born.news.raw[:answer].decode("utf-8", "replace").removeprefix(BAD_NEWS.decode())
+    return OSError(errno.EIO, f"mounting the guest's folders: {why or 'the mother has ended'}")
 
 
-def _filter(born: Birth) -> None:
-    """Install the filter; where refusals can be told to the launcher, let it have what tells them."""
-    try:
-        born.filter.run()
-    except OSError as error:
-        if not born.record:
-            raise
-        _filter_otherwise(born, error)
-        return
-    if born.record:
-        _recorded(born)
-    born.last.run()
-
-
-def _recorded(born: Birth) -> None:
+def _recorded(born: Birth) -> bool:
     """
     Let the launcher have what tells of refusals; without it they are refused by the kernel alone, and results say so.
 
@@ -201,26 +197,32 @@ def _recorded(born: Birth) -> None:
     try:
         _sent(born.hand_over.run, _RECORDED_S)
     except OSError as why:
-        born.gaps.append(("denials_recorded", why.strerror or str(why)))
-        born.layers["denials_recorded"] = "partial"
-        born.said = b""
+        _unrecorded(born, why)
+        return False
+    return True
 
 
-def _filter_otherwise(born: Birth, error: OSError) -> None:
-    """The same where the filter could not be installed as planned: by an older way, or without a supervisor."""
+def _unrecorded(born: Birth, why: OSError) -> None:
+    born.gaps.append(("denials_recorded", why.strerror or str(why)))
+    born.layers["denials_recorded"] = "partial"
+    born.said = b""
+
+
+def _filter_otherwise(born: Birth, error: OSError) -> bool:
+    """
+    The same where the filter could not be installed as planned: by an older way, or without a supervisor.
+
+    Returns whether one can be told of refusals, and has been.
+    """
     me = os.getpid()
-    listener = -1
     try:
         if error.errno != errno.EINVAL:
             raise error
         # Either the program is wrong, which this finds too, or the kernel does not know a flag.
-        listener = seccomp.install_with_listener(profiles.program(MACHINE, born.profile + "_notify", self_pid=me))
+        program = profiles.program(MACHINE, born.profile + "_notify", self_pid=me)
+        born.told_by[0] = seccomp.install_with_listener(program)
     except OSError as why:
-        born.gaps.append(("denials_recorded", why.strerror or str(why)))
-        born.layers["denials_recorded"] = "partial"
-        born.said = b""
+        _unrecorded(born, why)
         seccomp.install(profiles.program(MACHINE, born.profile, self_pid=me))
-    else:
-        born.told_by[0] = listener
-        _recorded(born)
-    born.last.run()
+        return False
+    return _recorded(born)

@@ -15,7 +15,7 @@ import resource
 import socket
 import sys
 
-from fastness._linux import notify, privileges, profiles, seccomp
+from fastness._linux import machine_code, notify, privileges, profiles, seccomp
 from fastness._linux.syscalls import (
     CLONE_NEWCGROUP,
     CLONE_NEWIPC,
@@ -64,6 +64,7 @@ def main() -> Callable[[], Callable[[], None]]:
     os.umask(0o022)
     try:
         _allow_descriptors()
+        machine_code.prepare()
         return _isolated(control, config) if config["tier"] == "isolated" else _confined(control, config)
     except OSError as error:
         _fail(control, error)

@@ -77,7 +77,7 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
             box.greet(talk, process, held[-1], hello)
             said = b"+"
         except OSError as error:
-            said = str(error).encode()[:400]
+            said = box.BAD_NEWS + str(error).encode()[:400]
         try:
             os.write(answer, said)
         except OSError:

@@ -42,7 +42,6 @@ _CAP_SYS_ADMIN = 21
 #: What making a guest takes: its user, its namespaces, and giving all of this up.
 _CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
 
-
 #: Bytes of a request: a few numbers and paths.
 _REQUEST = 1 << 15
 #: Seconds without a request after which the next guest is prepared: the last one is on its way then, and needs one of
@@ -261,7 +260,7 @@ class _Zygote:
         self.fork = cloning.Fork(flags, self.birth.process)
         if self.isolated:
             # Before all else, since the guest waits for her answer.
-            self.fork.then = self.birth.ask.words(0)[:6]
+            self.fork.then = self.birth.ask.address()
         # Nothing closes these numbers in a guest, where they are given to something else soon.
         _kept.append(self)
         # What a fork does not find it need not copy.
@@ -327,11 +326,13 @@ class _Zygote:
             if not cloning.single_threaded():
                 raise OSError(11, "the zygote has more than one thread")
             self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, self.ruleset, self.no_rules)
-            pid = self.fork.run(fds[3] if self.birth.into_group else -1)
+            pid = self.fork.run(fds[3] if self.birth.into_group else -1, self.birth.early.address)
         except OSError as error:
             datagrams.send(self.control, {"unborn": self.name, "why": str(error), "errno": error.errno})
             pid = -1
         if pid == 0:
+            if (reached := self.fork.reached) != self.birth.early.end:
+                self.birth.reached = reached
             return 0
         if pid > 0:
             if self.isolated and self.fork.answer < 0:

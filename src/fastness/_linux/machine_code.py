@@ -1,0 +1,190 @@
+"""
+Lists of system calls that are made by a few instructions of machine code, before the interpreter runs again.
+
+A process that was just forked has none of its memory to itself: the kernel copies each page that it writes to, and an
+interpreter that only goes through a list writes to a hundred.  These instructions write to the stack alone.  They can
+also make the fork itself, so that a child has made its calls before anything of Python runs in it.
+
+A *row* is ten words of 64 bits: the number of a call, its six arguments, the answer that is due, an address where the
+answer is put, or 0, and the answer of a call that had another one than was due.  A *list* is rows one after another;
+*lists* are pairs of addresses, of a list's first row and of what comes after its last, and after all pairs a zero.
+
+Where there are no such instructions (:func:`prepare`), Python does the same: :func:`make` is either.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+
+from fastness._linux import memory, syscalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Words of a row, and what the last of them are.
+ROW, DUE, PUT_AT, ANSWER = 10, 7, 8, 9
+#: As the answer that is due: any but an error.
+ANY = 1 << 63
+#: Bytes of a row.
+ROW_BYTES = 8 * ROW
+
+#: For x86_64, in the words of its assembler: ``make`` at the beginning, and ``fork``.
+LISTING = """
+.intel_syntax noprefix
+.text
+make:                       # rdi: lists; returns the row that was answered otherwise, or where the zero is
+    push rbx
+    push rbp
+    push r12
+    mov r12, rdi
+list:
+    mov rbx, [r12]
+    test rbx, rbx
+    jz end
+    mov rbp, [r12 + 8]
+    add r12, 16
+row:
+    cmp rbx, rbp
+    jae list
+    call one
+    mov rcx, [rbx + 56]
+    cmp rax, rcx
+    je good
+    test rcx, rcx           # any answer will do where the highest bit is set
+    jns bad
+    cmp rax, -4095
+    jae bad
+good:
+    mov rcx, [rbx + 64]
+    test rcx, rcx
+    jz next
+    mov [rcx], eax
+next:
+    add rbx, 80
+    jmp row
+bad:
+    mov [rbx + 72], rax
+    mov r12, rbx
+end:
+    mov rax, r12
+    pop r12
+    pop rbp
+    pop rbx
+    ret
+one:                        # rbx: a row; returns its answer
+    mov rax, [rbx]
+    mov rdi, [rbx + 8]
+    mov rsi, [rbx + 16]
+    mov rdx, [rbx + 24]
+    mov r10, [rbx + 32]
+    mov r8, [rbx + 40]
+    mov r9, [rbx + 48]
+    syscall
+    ret
+fork:                       # rdi: the row that forks; rsi: lists for the child; rdx: a row for the parent, or 0
+    push rbx
+    push r12
+    push r13
+    mov rbx, rdi
+    mov r12, rsi
+    mov r13, rdx
+    call one
+    test rax, rax
+    jz child
+    js over
+    test r13, r13
+    jz over
+    mov rbx, r13
+    mov r13, rax
+    call one
+    mov [rbx + 72], rax
+    mov rax, r13
+over:                       # returns the child's number, an error below zero, or in the child ~ of what make returns
+    pop r13
+    pop r12
+    pop rbx
+    ret
+child:
+    mov rdi, r12
+    call make
+    not rax
+    jmp over
+"""
+_CODE = {
+    "x86_64": bytes.fromhex(
+        "535541544989fc498b1c244885db7441498b6c24084983c4104839eb73e9e836000000488b4b384839c8740d4885c979"
+        "19483d01f0ffff7311488b4b404885c9740289014883c350ebcf488943484989dc4c89e0415c5d5bc3488b03488b7b08"
+        "488b7310488b53184c8b53204c8b43284c8b4b300f05c353415441554889fb4989f44989d5e8cfffffff4885c0741f78"
+        "174d85ed74124c89eb4989c5e8b8ffffff488943484c89e8415d415c5bc34c89e7e84affffff48f7d0ebed"
+    )
+}
+_FORK_AT = 0x77
+_PAGE = 4096
+
+#: Makes the calls of lists, by address; returns the address of the row that was answered otherwise than was due, or of
+#: the zero after the last list.
+make: Callable[[int], int]
+#: Forks by a row, for lists that the child makes and a row that the parent makes, or 0: returns the child's number, an
+#: error number below zero, or in the child the complement of what :func:`make` returns.  None where Python has to.
+fork: Callable[[int, int, int], int] | None = None
+
+
+def in_python(lists: int) -> int:
+    """:func:`make`, without machine code.  The caller vouches for what is at the address."""
+    call = syscalls.word_call()
+    place = lists
+    while True:
+        # SAFETY: the caller's: lists end with a zero, and each is of whole rows.
+        first, end = (C.c_uint64 * 2).from_address(place)
+        if not first:
+            return place
+        place += 16
+        for at in range(first, end, ROW_BYTES):
+            # SAFETY: as above.
+            row = (C.c_uint64 * ROW).from_address(at)
+            # SAFETY: seven words, and what they point to is the caller's to keep.
+            answer: int = call(*row[:DUE])
+            due = row[DUE]
+            if answer < 0 or (due < ANY and answer != due):
+                row[ANSWER] = -C.get_errno() if answer < 0 else answer
+                return at
+            if row[PUT_AT]:
+                # SAFETY: the caller has said that an int can be put there.
+                C.c_int.from_address(row[PUT_AT]).value = answer
+
+
+make = in_python
+
+
+def prepare() -> bool:
+    """
+    Have the instructions in this process, and in all that are forked from it; False where there will be none.
+
+    They are for one kind of processor, and a system may forbid memory that can be executed and is of no file.  To be
+    called before filters are installed that forbid it too.
+    """
+    global make, fork
+    code = _CODE.get(syscalls.MACHINE)
+    if fork is not None or code is None or os.sysconf("SC_PAGE_SIZE") != _PAGE:
+        return fork is not None
+    try:
+        # SAFETY: without MAP_FIXED no existing mapping is touched.
+        flags = memory.MAP_PRIVATE | memory.MAP_ANONYMOUS
+        place = syscalls.raw("mmap", 0, _PAGE, memory.PROT_READ | memory.PROT_WRITE, flags, -1, 0)
+        try:
+            # SAFETY: the mapping is this function's, larger than the code, and not executable yet.
+            C.memmove(place, code, len(code))
+            memory.protect(place, _PAGE, memory.PROT_READ | memory.PROT_EXEC)
+        except OSError:
+            memory.unmap(place, _PAGE)
+            raise
+    except OSError:
+        return False
+    # SAFETY: these keep the interpreter's lock, so that nothing of it runs between a fork and the child's calls.  The
+    # instructions keep what the calling convention says is kept, and no reference to anything of Python's.
+    make = C.PYFUNCTYPE(C.c_long, C.c_size_t)(place)
+    # SAFETY: as above.
+    fork = C.PYFUNCTYPE(C.c_long, C.c_size_t, C.c_size_t, C.c_size_t)(place + _FORK_AT)
+    return True
