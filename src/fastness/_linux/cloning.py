@@ -14,8 +14,13 @@ import fcntl
 import os
 
 from fastness._linux import machine_code
-from fastness._linux.plan import ANY, Plan
+from fastness._linux.machine_code import ANSWER, ROW
+from fastness._linux.plan import ANY, Plan, words
 from fastness._linux.syscalls import CLONE_INTO_CGROUP, CLONE_NEWNS, MACHINE, NUMBERS, oserror, prctl, raw
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CLONE_CHILD_CLEARTID = 0x00200000
 _CLONE_CHILD_SETTID = 0x01000000
@@ -34,6 +39,10 @@ _call = _kept.syscall
 _call.restype = C.c_long
 _call.argtypes = [C.c_long] * 6
 
+#: What is below it is no error's number.
+LEAST_ERROR = -4095
+#: No call for a child.
+_NO_LISTS = words(1)
 #: ``unshare(CLONE_THREAD)``, all of it ready: a zygote makes this call before each guest.
 _ALONE = NUMBERS["unshare"], _CLONE_THREAD, 0, 0, 0, 0
 #: The folder of this process's threads, where the kernel does not answer otherwise; the lowest number that it may have.
@@ -121,16 +130,18 @@ class Fork:
     """
     A fork into the namespaces in ``flags``, which can be made any number of times.
 
-    ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.  ``then`` is the
-    address of a row of :mod:`fastness._linux.machine_code`, which the parent makes as soon as there is a child, and
-    ``answer`` what the kernel said to it.  In the child ``reached`` is how far it has come with its calls.
+    In steps, for one who forks from a frame that has little in it: :meth:`begin`, then ``make`` with what that returns,
+    the address of calls for the child and that of one for the parent (:mod:`fastness._linux.machine_code`), or zero for the last.
+    In the parent it returns a number for :meth:`over`.  In the child it returns a number below :data:`LEAST_ERROR`,
+    the complement of how far the child has come with its calls, and ``after`` has to be called next.
+
+    ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.
     """
 
-    __slots__ = ("_arguments", "_elder", "_rows", "answer", "process", "reached", "then")
+    __slots__ = ("_arguments", "_elder", "_row", "_rows", "after", "make", "process")
 
     def __init__(self, flags: int, process: C.c_int | None = None) -> None:
         self.process = C.c_int(-1) if process is None else process
-        self.then = self.answer = self.reached = 0
         # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
         # set_tid_size, cgroup.
         self._arguments = (C.c_uint64 * 11)()
@@ -148,15 +159,17 @@ class Fork:
         # No stack is given, so the child goes on on its copy of this one.
         last = (0, address) if MACHINE == "aarch64" else (address, 0)
         self._elder = self._rows.add("clone", self._arguments[0] | _SIGCHLD, 0, self._arguments[1], *last, result=ANY)
+        self._row = 0
+        fork = machine_code.fork
+        # SAFETY: the interpreter's documented step after a fork, in the child.
+        self.after: Callable[[], object] = _after_in_child if fork is not None else nothing
+        self.make: Callable[[int, int, int], int] = fork or self._make
 
-    def run(self, cgroup_fd: int = -1, lists: int = 0) -> int:
+    def begin(self, cgroup_fd: int = -1) -> int:
         """
-        Fork, into a group of cgroup v2 where ``cgroup_fd`` is one.
+        Prepare the interpreter for a fork, into a group of cgroup v2 where ``cgroup_fd`` is one.
 
-        Returns 0 in the child and its process number, as this process sees it, in the parent.  Of the child's
-        ``lists``, by their address, all is made before anything else, up to the call that is answered otherwise than is
-        due; where Python has to make them, the interpreter's own steps after a fork come first.  The caller must have
-        one thread.  Raises ``OSError`` in the parent.
+        The caller must have one thread, and do nothing before it forks.
         """
         arguments = self._arguments
         if cgroup_fd >= 0:
@@ -167,60 +180,59 @@ class Fork:
             arguments[10] = 0
         # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
         _before()
-        pid = self._fork(0, lists)
-        if pid == -errno.ENOSYS and cgroup_fd < 0:
-            # Filters of containers refuse it, for they cannot read its flags, and let older programs use its elder.
-            pid = self._fork(self._elder, lists)
-        if pid == 0:
-            return 0
+        return self._rows.address(self._row)
+
+    def over(self, pid: int) -> int:
+        """
+        In the parent: the child's process number, as this process sees it; 0 where it is to be begun once more.
+
+        Raises ``OSError``.
+        """
         # SAFETY: as above, in the parent.
         _after_in_parent()
-        if pid < 0:
-            raise oserror("clone3", -pid)
-        return pid
-
-    def _fork(self, index: int, lists: int) -> int:
-        """The child's number, 0 in the child, or an error's number below zero."""
-        row = self._rows.address(index)
-        if lists and (fork := machine_code.fork) is not None:
-            # SAFETY: without CLONE_VM the child has a copy of this memory and goes on from here on its copy of this
-            # stack; the rows and lists are the caller's to keep.
-            pid = fork(row, lists, self.then)
-            if pid < -4095:
-                # SAFETY: the interpreter's steps after a fork, in the child.
-                _after_in_child()
-                self.reached = ~pid
-                return 0
-            if pid > 0 and self.then:
-                # SAFETY: where the row's answer was put.
-                self.answer = C.c_int64.from_address(self.then + 8 * machine_code.ANSWER).value
+        if pid > 0:
             return pid
-        # SAFETY: as above; six words of a row.
-        pid = _call(*self._rows.words(index))
-        if pid == 0:
-            # SAFETY: as above.
-            _after_in_child()
-            if lists:
-                # SAFETY: the caller's, who keeps what they point to.
-                self.reached = machine_code.in_python(lists)
+        if pid == -errno.ENOSYS and self._row != self._elder and not self._arguments[10]:
+            # Filters of containers refuse it, for they cannot read its flags, and let older programs use its elder.
+            self._row = self._elder
             return 0
+        raise oserror("clone3", -pid)
+
+    def _make(self, row: int, lists: int, then: int) -> int:
+        # SAFETY: the addresses are of a row and of lists that the caller keeps.  Without CLONE_VM the child has a copy
+        # of this memory and goes on from here on its copy of this stack.
+        pid: int = _call(*(C.c_int64 * 6).from_address(row))
+        if pid == 0:
+            # SAFETY: as above, in the child.
+            _after_in_child()
+            return ~machine_code.in_python(lists)
         if pid < 0:
             return -C.get_errno()
-        if self.then:
-            # SAFETY: the caller's, who keeps what it points to.
-            self.answer = _call(*(C.c_int64 * 6).from_address(self.then))
+        if then:
+            parents = (C.c_int64 * ROW).from_address(then)
+            # SAFETY: as above.
+            answer = _call(*parents[:6])
+            parents[ANSWER] = answer if answer >= 0 else -C.get_errno()
         return pid
 
 
 def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
-    """As :meth:`Fork.run`, once and without a descriptor."""
+    """Fork once, and without a descriptor; returns 0 in the child.  Raises ``OSError``."""
     if not flags and cgroup_fd < 0:
         return os.fork()
     fork = Fork(flags)
-    pid = fork.run(cgroup_fd)
-    if pid:
-        os.close(fork.process.value)
-    return pid
+    while True:
+        pid = fork.make(fork.begin(cgroup_fd), C.addressof(_NO_LISTS), 0)
+        if pid < LEAST_ERROR:
+            fork.after()
+            return 0
+        if pid := fork.over(pid):
+            os.close(fork.process.value)
+            return pid
+
+
+def nothing() -> None:
+    """What takes the place of something that need not be done."""
 
 
 def enter_mount_namespace(fd: int) -> None:

@@ -182,9 +182,6 @@ class Plans:
                 return number, (reached - one.address()) // ROW_BYTES
         raise ValueError("a call of none of these plans")
 
-    def go_on(self, number: int, index: int = 0) -> int:
-        """Make the calls of a plan and all after it, from this one on; returns where that ended, as :func:`machine_code.make` does."""
-        if index:
-            self._lists[2 * number] = self.plans[number].address(index)
-        # SAFETY: whole rows, and what they point to is held by the plans, or by what copied them at a fork.
-        return machine_code.make(self.address + 16 * number)
+    def from_on(self, number: int) -> int:
+        """The address for :func:`machine_code.make` of the plans from this one on."""
+        return self.address + 16 * number

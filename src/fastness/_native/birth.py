@@ -16,7 +16,7 @@ import errno
 import os
 import resource
 
-from fastness._linux import landlock, mounts, plan, profiles, seccomp
+from fastness._linux import landlock, machine_code, mounts, plan, profiles, seccomp
 from fastness._linux.syscalls import (
     AT_FDCWD,
     CLONE_NEWCGROUP,
@@ -77,6 +77,9 @@ class Birth:
         self.into_group = False
         #: All calls of a guest in their order; those which the fork makes, and how far it has come with them.
         self.steps = self.early = plan.Plans(())
+        self.make = machine_code.make
+        #: What the fork leaves to be made, and what making it returns.
+        self.rest = self.end = self.steps.end
         self.reached = 0
         #: Descriptors that come with a request, and where in the first calls these are.
         self.ends = self._first = 0
@@ -309,6 +312,7 @@ class Birth:
         self.steps = plan.Plans(steps)
         # Where the mother has to do her part, the interpreter does what it has to do after a fork in the meantime.
         self.early = plan.Plans(steps[:1] if self.isolated else steps)
+        self.rest, self.end = self.steps.from_on(len(self.early.plans)), self.steps.end
 
     def _layers(self, version: int) -> dict[str, str]:
         landlocked = f"landlock(abi {version})"

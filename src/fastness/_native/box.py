@@ -61,7 +61,9 @@ def _become(born: Birth) -> tuple[Any, ...]:
     """Give up everything and greet the caller; returns what serves the guest, and what that is given."""
     said = b""
     try:
-        confine(born)
+        # As `confine`, which for most has nothing to do.
+        if (reached := born.reached or born.make(born.rest)) != born.end:
+            _go_on(born, reached)
         if born.ahead or not born.said:
             said = born.said or born.boot.greeting(born.layers, born.gaps)
     except OSError as error:
@@ -100,8 +102,11 @@ def confine(born: Birth) -> None:
 
     The fork has made some or all of the calls for that, or come to one that was answered otherwise than was due.
     """
-    reached = born.reached or born.steps.go_on(len(born.early.plans))
-    while reached != born.steps.end:
+    _go_on(born, born.reached or born.make(born.rest))
+
+
+def _go_on(born: Birth, reached: int) -> None:
+    while reached != born.end:
         reached = _mend(born, *born.steps.at(reached))
 
 
@@ -120,11 +125,11 @@ def _mend(born: Birth, number: int, index: int) -> int:
         if not (_filter_otherwise(born, error) if failed is born.filter else _recorded(born)):
             # What would greet the caller says that refusals are recorded.
             born.last.run()
-            return steps.end
+            return born.end
         number = steps.plans.index(born.hand_over)
     else:
         raise error
-    return steps.go_on(number + 1)
+    return born.make(steps.from_on(number + 1))
 
 
 def greet(talk: int, process: int, work: int, calls: plan.Plan | None = None) -> None:

@@ -137,6 +137,10 @@ class _Zygote:
         self.request: dict[str, Any] = {}
         self.fds: list[int] = []
         self.fork = cloning.Fork(0)
+        #: The rows of the next fork: its own, those of the child, one of this process; what it returns where the child
+        #: has made them all.  And whether it is to be made once more.
+        self.row = self.calls = self.then = self.done = 0
+        self.again = False
         self.reaper = cloning.Reaper()
         self._live: dict[int, tuple[int, str]] = {}
 
@@ -225,10 +229,19 @@ class _Zygote:
     def serve(self) -> Callable[[], None]:
         """Fork for ever; returns in each guest, what it does."""
         self._settle_guests()
-        # Guests leave these frames, and take apart what is in them: so all of it is in this object.
-        while not self._turn():
-            pass
-        return self.begin
+        fork, after, then = self.fork.make, self.fork.after, self.then
+        # From here and from no deeper frame, each of which would be a few pages more to copy.  Guests leave this frame,
+        # and take apart what is in it: so all else is in this object.
+        while True:
+            if not self._turn():
+                continue
+            pid = fork(self.row, self.calls, then)
+            if pid < cloning.LEAST_ERROR:
+                after()
+                if pid != self.done:
+                    self.birth.reached = ~pid
+                return self.begin
+            self._forked(pid)
 
     def _settle_guests(self) -> None:
         # What guests have no need for they shall not find either; whoever called this holds the same object.
@@ -260,7 +273,7 @@ class _Zygote:
         self.fork = cloning.Fork(flags, self.birth.process)
         if self.isolated:
             # Before all else, since the guest waits for her answer.
-            self.fork.then = self.birth.ask.address()
+            self.then = self.birth.ask.address()
         # Nothing closes these numbers in a guest, where they are given to something else soon.
         _kept.append(self)
         # What a fork does not find it need not copy.
@@ -271,7 +284,9 @@ class _Zygote:
         self.poller.register(self.control, select.POLLIN)
 
     def _turn(self) -> bool:
-        """Take some of what has come; True in a guest that was just born of it."""
+        """Take some of what has come; True where that is to fork now."""
+        if self.again:
+            return self._ask()
         if not self.ready:
             self.ready = self.poller.poll(self._patience())
             if not self.ready:
@@ -283,7 +298,7 @@ class _Zygote:
             if not self.text:
                 os._exit(0)
             self._understand()
-            return self._fork() == 0
+            return self._ask()
         self.poller.unregister(fd)
         self._reap(fd)
         return False
@@ -315,40 +330,53 @@ class _Zygote:
             self.request = _scan(rest.decode(), 0)[0]
             self.rest = rest
 
-    def _fork(self) -> int:
-        """Fork for the request that has come; 0 in the guest."""
+    def _ask(self) -> bool:
+        """Prepare the birth that was asked for; False where there is none."""
         fds = self.fds
-        if self.isolated:
-            fds.extend(os.pipe2(os.O_CLOEXEC))
         try:
+            if self.isolated and not self.again:
+                fds.extend(os.pipe2(os.O_CLOEXEC))
+            self.again = False
             if self.ruleset is None and not self.no_rules:
                 self._make_rules()
             if not cloning.single_threaded():
                 raise OSError(11, "the zygote has more than one thread")
             self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, self.ruleset, self.no_rules)
-            pid = self.fork.run(fds[3] if self.birth.into_group else -1, self.birth.early.address)
+            self.calls, self.done = self.birth.early.address, ~self.birth.early.end
+            self.row = self.fork.begin(fds[3] if self.birth.into_group else -1)
         except OSError as error:
-            datagrams.send(self.control, {"unborn": self.name, "why": str(error), "errno": error.errno})
-            pid = -1
+            self._unborn(error)
+            return False
+        return True
+
+    def _unborn(self, error: OSError) -> None:
+        datagrams.send(self.control, {"unborn": self.name, "why": str(error), "errno": error.errno})
+        while self.fds:
+            os.close(self.fds.pop())
+
+    def _forked(self, pid: int) -> None:
+        """See to a guest that was just born, or to why there is none."""
+        try:
+            pid = self.fork.over(pid)
+        except OSError as error:
+            self._unborn(error)
+            return
         if pid == 0:
-            if (reached := self.fork.reached) != self.birth.early.end:
-                self.birth.reached = reached
-            return 0
-        if pid > 0:
-            if self.isolated and self.fork.answer < 0:
-                # It was not taken at once.  Where she cannot be asked, the guest finds the end of its pipe and says so.
-                with contextlib.suppress(OSError):
-                    box.ask_mother(self.birth)
-            watch = self.fork.process.value
-            self._live[watch] = (pid, self.name)
-            self.poller.register(watch, select.POLLIN)
-        while fds:
-            os.close(fds.pop())
-        if pid > 0 and self.ruleset is not None:
+            self.again = True
+            return
+        if self.isolated and self.birth.ask.answer(0) < 0:
+            # It was not taken at once.  Where she cannot be asked, the guest finds the end of its pipe and says so.
+            with contextlib.suppress(OSError):
+                box.ask_mother(self.birth)
+        watch = self.fork.process.value
+        self._live[watch] = (pid, self.name)
+        self.poller.register(watch, select.POLLIN)
+        while self.fds:
+            os.close(self.fds.pop())
+        if self.ruleset is not None:
             os.close(self.ruleset)
             self.ruleset = None
             self.wants_rules, self.wants_rehearsal = True, False
-        return pid
 
     def _rehearse(self) -> None:
         """
