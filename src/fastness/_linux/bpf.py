@@ -241,14 +241,16 @@ class _Search:
     """
     Binary search over spans; the accumulator holds the number until a span's code loads something else.
 
-    Instructions are made from the last to the first, so that whatever one jumps to has its place already.  Spans that
-    only return share an instruction as far as a conditional jump reaches, which halves the program: the kernel's time
-    to install one grows with its length.
+    Instructions are made from the last to the first, so that whatever one jumps to has its place already.  One that is
+    there already, and is followed by the same, is not made again, as far as conditional jumps reach: what an instruction
+    decides depends on the accumulator and on what follows alone.  That leaves less than half of the program, and the
+    kernel's time to install one grows with its length.
     """
 
     def __init__(self, spans: list[tuple[int, list[_Instruction]]]) -> None:
         self._backward: list[_Instruction] = []
-        self._returns: dict[int, int] = {}
+        #: Places by instruction and, where it is one that others follow, by the places of those.
+        self._places: dict[tuple[object, ...], int] = {}
         self._reach(self._build(spans), _FARTHEST)
 
     def code(self) -> list[_Instruction]:
@@ -263,16 +265,45 @@ class _Search:
         """The place where the search over ``spans`` begins, or the return that is all there is to it."""
         if len(spans) == 1:
             code = spans[0][1]
-            if len(code) == 1:
-                return code[0]
-            return [self._emit(instruction) for instruction in reversed(code)][-1]
+            return code[0] if len(code) == 1 else self._emit_span(code)
+        if len(spans) == 3 and spans[0][1] == spans[2][1] and spans[2][0] == spans[1][0] + 1:
+            # One number among others that are all treated alike.
+            others, one = self._build(spans[:1]), self._build(spans[1:2])
+            return self._jump(_JUMP_EQ, spans[1][0], one, others)
         middle = len(spans) // 2
         above, below = self._build(spans[middle:]), self._build(spans[:middle])
+        return self._jump(_JUMP_GE, spans[middle][0], above, below)
+
+    def _jump(self, code: int, number: int, where: int | _Instruction, otherwise: int | _Instruction) -> int:
         # One instruction may come between the first of these and the jump.
-        to_above = self._reach(above, _FARTHEST - 1)
-        to_below = self._reach(below, _FARTHEST)
+        to_where = self._reach(where, _FARTHEST - 1)
+        to_otherwise = self._reach(otherwise, _FARTHEST)
         here = len(self._backward)
-        return self._emit((_JUMP_GE, here - to_above - 1, here - to_below - 1, spans[middle][0]))
+        return self._emit((code, here - to_where - 1, here - to_otherwise - 1, number))
+
+    def _emit_span(self, code: list[_Instruction]) -> int:
+        """The place of a span's code, each of whose jumps says how many of its instructions it skips."""
+        # Whatever is used again must be reached from the first of these too, plain jumps between them included.
+        farthest = _FARTHEST - 2 * len(code)
+        places: list[int] = [0] * (len(code) + 1)
+        for index in range(len(code) - 1, -1, -1):
+            operation, true, false, k = code[index]
+            follow: tuple[int, ...] = ()
+            if operation in (_JUMP_EQ, _JUMP_GE, _JUMP_ANY_BIT):
+                follow = places[index + 1 + true], places[index + 1 + false]
+            elif operation != _RETURN:
+                # It goes on with the next one, which has to be there.
+                follow = (places[index + 1],)
+            place = self._places.get((operation, k, follow))
+            if place is None or len(self._backward) - place - 1 > farthest:
+                here = len(self._backward)
+                if len(follow) == 1 and follow[0] != here - 1:
+                    follow = (self._emit((_JUMP_ALWAYS, 0, 0, here - follow[0] - 1)),)
+                    here += 1
+                jumps = [here - one - 1 for one in follow] if len(follow) == 2 else [0, 0]
+                place = self._places[operation, k, follow] = self._emit((operation, *jumps, k))  # type: ignore[arg-type]
+            places[index] = place
+        return places[0]
 
     def _reach(self, target: int | _Instruction, farthest: int) -> int:
         """A place from which ``target`` follows, at most ``farthest`` instructions after the next that is made."""
@@ -280,7 +311,8 @@ class _Search:
         if isinstance(target, int):
             # Conditional jumps reach 255 instructions, the plain jump any number.
             return target if here - target - 1 <= farthest else self._emit((_JUMP_ALWAYS, 0, 0, here - target - 1))
-        action = target[3]
-        if action not in self._returns or here - self._returns[action] - 1 > farthest:
-            self._returns[action] = self._emit(target)
-        return self._returns[action]
+        known = _RETURN, target[3], ()
+        place = self._places.get(known)
+        if place is None or here - place - 1 > farthest:
+            place = self._places[known] = self._emit(target)
+        return place

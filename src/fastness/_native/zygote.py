@@ -260,7 +260,7 @@ class _Zygote:
             os.dup2(0, box.TALK, inheritable=False)
             self.boot.practise()
         interior.quiet_forks()
-        sys.orig_argv[:] = sys.argv
+        sys.orig_argv[:] = [""]
         self.birth = birth.Birth(self.config, self.boot, self.pid, own_users=self.own_users)
         self.begin = functools.partial(self.serve_guest, self.birth)
         if not foreign:

@@ -50,6 +50,11 @@ _claims: dict[tuple[str, str], int] = {}
 _dropped = [0]
 _BEGIN = frozenset({"socket", "subproc", "os.syst", "os.exec", "os.fork", "os.posi", "os.spaw", "ctypes."})
 _session = False
+#: Of a request that says nothing of itself.
+_NOTHING = bytes(4)
+_run_exits = atexit._run_exitfuncs
+#: The names that all programs of this guest have.
+_main = sys.modules["__main__"].__dict__
 #: Names of ``__main__`` that are not user code's.
 _NAMES = frozenset(("__name__", "__builtins__", "__doc__", "__loader__", "__package__", "__spec__"))
 
@@ -279,7 +284,7 @@ def _finish(space: dict[str, object]) -> None:
 
     A file that nobody closed is written out when its name goes.
     """
-    atexit._run_exitfuncs()
+    _run_exits()
     for name in list(space)[::-1]:
         if name not in _NAMES:
             space.pop(name, None)
@@ -295,30 +300,33 @@ def _enter(told: dict[str, object], space: dict[str, object]) -> Callable[[], ob
 def turn() -> None:
     """Run one request from the channel and answer on it."""
     global _session
-    data = _read_request()
-    length = int.from_bytes(data[:4], "little")
-    head = json.loads(data[4 : 4 + length]) if length else {}
-    source = data[4 + length :].decode("utf-8", "surrogatepass")
-    filename = head.get("filename") or "<run>"
-    if head.get("warm"):
-        gc.freeze()
-    if not _session:
-        sys.argv[:] = [head.get("filename") or "-c", *head.get("args", ())]
-        for name, text in head.get("env", ()):
-            os.environ[name] = text
-    else:
+    data, start, filename, context, space = _read_request(), 4, "<run>", None, _main
+    if _session:
         _renew_stdin()
-    _session = bool(head.get("session"))
-    _claims.clear()
-    _dropped[0] = 0
-    space = sys.modules["__main__"].__dict__
-    if head.get("file"):
-        space["__file__"] = head["file"]
+        _claims.clear()
+        _dropped[0] = 0
+    # Most say nothing of themselves, and then nothing is looked for: what is would be copied for a new process.
+    if data[:4] != _NOTHING:
+        start += int.from_bytes(data[:4], "little")
+        head = json.loads(data[4:start])
+        filename, context = head.get("filename") or filename, head.get("context")
+        if head.get("warm"):
+            gc.freeze()
+        if not _session:
+            sys.argv[:] = [head.get("filename") or "-c", *head.get("args", ())]
+            for name, text in head.get("env", ()):
+                os.environ[name] = text
+        _session = bool(head.get("session"))
+        if head.get("file"):
+            space["__file__"] = head["file"]
+    elif _session:
+        _session = False
+    source = data[start:].decode("utf-8", "surrogatepass")
     value = None
     fields: dict[str, object]
     try:
         try:
-            instead = _enter(head["context"], space) if "context" in head else None
+            instead = _enter(context, space) if context is not None else None
             if instead is not None:
                 value = instead()
             else:
@@ -401,10 +409,10 @@ def warm(preload: list[str]) -> None:
         exec(compile("def f():\n  1/0\nf()\n", "<run>", "exec"), {})
     except ZeroDivisionError as error:
         "".join(traceback.format_exception(error))
-    main = sys.modules["__main__"].__dict__
-    for name in list(main):
+    sys.argv[:] = ["-c"]
+    for name in list(_main):
         if name not in _NAMES:
-            del main[name]
+            del _main[name]
     builtins.__dict__.pop("_", None)
     linecache.clearcache()
     os.chdir("/work")

@@ -22,7 +22,6 @@ import socket
 import struct
 import sys
 import threading
-import types
 
 import _fastness as boot
 
@@ -61,6 +60,7 @@ _talk: list[socket.socket] = []
 #: What of the conversation was taken in and not looked at yet.
 _left = [b""]
 _request = [b""]
+_NOTHING = bytes(4)
 _answers: list[bytes] = []
 _folder = ["/work"]
 _settled = [""]
@@ -219,6 +219,7 @@ def prepare() -> None:
     if "matplotlib" in sys.modules:
         boot._warm_matplotlib()
     _rehearse()
+    sys.argv[:] = ["-c"]
     boot.linecache.clearcache()
 
 
@@ -338,8 +339,7 @@ def practise() -> None:
     ours, theirs = socket.socketpair()
     kept, _talk[:] = _talk[:], [theirs]
     # Without what a program's end is to others: packages that were imported have handlers for theirs.
-    boot._finish, exits, boot.atexit = _ends, boot.atexit, types.SimpleNamespace(_run_exitfuncs=lambda: None)
-    argv = sys.argv[:]
+    boot._finish, exits, boot._run_exits = _ends, boot._run_exits, lambda: None
     try:
         for number in range(_PRACTISE):
             code = b"print(1)" if number % 2 else b"x = 1\nprint(x)\n[x]\n"
@@ -349,8 +349,7 @@ def practise() -> None:
             _turn(*frames[-1][1:])
             ours.recv(_PIECE)
     finally:
-        _talk[:], boot._finish, boot.atexit = kept, _finish, exits
-        sys.argv[:] = argv
+        _talk[:], boot._finish, boot._run_exits = kept, _finish, exits
         ours.close()
         theirs.close()
 
@@ -379,7 +378,8 @@ def serve(talk: int, folder: str, temporary: str, said: bytes, ahead: bool, call
     """
     if not _talk:
         _talk.append(socket.socket(fileno=talk))
-    live_in(folder, temporary)
+    if _settled[0] != folder:
+        live_in(folder, temporary)
     for reseed in _generators:
         reseed()
     _collect()
@@ -435,7 +435,7 @@ def _turn(head: dict[str, object], blob: bytes) -> None:
         _called.append(True)
         context = b'"context": ' + blob[-head["context_len"] :]
         told = told[:-1] + b", " + context + b"}" if asked else b"{" + context + b"}"
-    _request[0] = len(told).to_bytes(4, "little") + told + code
+    _request[0] = (len(told).to_bytes(4, "little") + told if told else _NOTHING) + code
     try:
         boot.turn()
     except BaseException as error:  # noqa: BLE001  # user code broke the boot code: no answer is an answer
