@@ -96,7 +96,7 @@ FILTERS = (
         (Change("_native/zygote.py", 'self.config["record"] = kept.record', 'self.config["record"] = False'),),
         (_no_row("kernel.bpf"),)),
     Row("filter.whole", "a guest installs its filter", "confined",
-        (Change("_native/box.py", "    born.give_up.run()\n    _filter(born)", "    born.give_up.run()\n    born.last.run()"),),
+        (Change(_BIRTH, "self.give_up, self.filter, *recorded, self.last", "self.give_up, self.last"),),
         (_no_row("kernel.exec"),)),
     Row("filter.command", "the filter of programs refuses new namespaces", "isolated",
         (Change(_COMMAND, '"capget", "getrandom"],', '"capget", "getrandom", "unshare"],'),),

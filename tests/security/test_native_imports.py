@@ -28,46 +28,58 @@ frame, box, zygote = sys._getframe(), None, None
 while frame:
     if frame.f_globals.get("__name__") == "fastness._native.zygote":
         box, zygote = frame.f_globals["box"], frame.f_locals.get("self") or zygote
-        cloning = frame.f_globals["cloning"]
+        birth = frame.f_globals["birth"]
     frame = frame.f_back
-real = box.greet
 """
-#: In `confined`: guests come with the process number in a file of the package, and with the package's own folder.
-_ANOTHERS = """
+#: In `confined`: guests come with the package's own folder, and with what else is to be put in the place of theirs.
+_FOLDER = """
+import ctypes
+
 here = os.path.dirname(__file__)
+place = ctypes.create_string_buffer(os.fsencode(here))
+real = birth.Birth.prepare
+
+def prepare(self, *arguments):
+    real(self, *arguments)
+    calls = self.arrive
+    calls.put(calls._names.index("openat"), -100, ctypes.addressof(place))
+    also(calls)
+
+def also(calls):
+    pass
+
+birth.Birth.prepare = prepare
+"""
+#: In `confined`: they come with the process whose number is in a file of the package, too.
+_ANOTHERS = (
+    _FOLDER
+    + """
 victim = int(open(os.path.join(here, "victim")).read())
 
-def greet(talk, process, work, calls):
-    real(talk, os.pidfd_open(victim), os.open(here, os.O_RDONLY | os.O_DIRECTORY))
-
-box.greet = greet
+def also(calls):
+    opened = calls._names.index("pidfd_open")
+    # The number that would have been put there is the answer of the call before.
+    calls.put_answer_at(opened - 1, 0)
+    calls.put(opened, victim)
 """
+)
 #: In `isolated`: guests come with the process at the other end of the zygote's own socket.
 _CALLERS = """
-def ask(born):
-    process, told, talk = born.rights
+kind = type(zygote)
+real = kind._forked
+
+def forked(self, pid):
+    process, told, talk = self.birth.rights
     try:
-        host = struct.unpack("i", zygote.control.getsockopt(socket.SOL_SOCKET, 77, 4))[0]
-        real(talk, host, os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY))
+        host = struct.unpack("i", self.control.getsockopt(socket.SOL_SOCKET, 77, 4))[0]
+        box.greet(talk, host, os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY))
     finally:
         os.write(told, b"+")
+    real(self, pid)
 
-class Fork(cloning.Fork):
-    # The mother is not asked right after the fork, but as if that had failed.
-    then = property(lambda self: (), lambda self, value: None)
-    answer = property(lambda self: -1, lambda self, value: None)
-
-cloning.Fork = Fork
-box.ask_mother = ask
-"""
-#: Guests come with themselves, and with the package's own folder.
-_FOLDER = """
-here = os.path.dirname(__file__)
-
-def greet(talk, process, work, calls):
-    real(talk, process, os.open(here, os.O_RDONLY | os.O_DIRECTORY))
-
-box.greet = greet
+# The mother is not asked.
+kind.then = property(lambda self: 0, lambda self, value: None)
+kind._forked = forked
 """
 
 

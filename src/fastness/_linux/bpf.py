@@ -242,9 +242,8 @@ class _Search:
     Binary search over spans; the accumulator holds the number until a span's code loads something else.
 
     Instructions are made from the last to the first, so that whatever one jumps to has its place already.  One that is
-    there already, and is followed by the same, is not made again, as far as conditional jumps reach: what an instruction
-    decides depends on the accumulator and on what follows alone.  That leaves less than half of the program, and the
-    kernel's time to install one grows with its length.
+    there already, and is followed by the same, is not made again as far as conditional jumps reach: what it decides
+    depends on the accumulator and on what follows alone.  The kernel's time to install a program grows with its length.
     """
 
     def __init__(self, spans: list[tuple[int, list[_Instruction]]]) -> None:
@@ -300,8 +299,8 @@ class _Search:
                 if len(follow) == 1 and follow[0] != here - 1:
                     follow = (self._emit((_JUMP_ALWAYS, 0, 0, here - follow[0] - 1)),)
                     here += 1
-                jumps = [here - one - 1 for one in follow] if len(follow) == 2 else [0, 0]
-                place = self._places[operation, k, follow] = self._emit((operation, *jumps, k))  # type: ignore[arg-type]
+                true, false = (here - one - 1 for one in follow) if len(follow) == 2 else (0, 0)
+                place = self._places[operation, k, follow] = self._emit((operation, true, false, k))
             places[index] = place
         return places[0]
 

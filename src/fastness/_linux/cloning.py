@@ -130,10 +130,10 @@ class Fork:
     """
     A fork into the namespaces in ``flags``, which can be made any number of times.
 
-    In steps, for one who forks from a frame that has little in it: :meth:`begin`, then ``make`` with what that returns,
-    the address of calls for the child and that of one for the parent (:mod:`fastness._linux.machine_code`), or zero for the last.
-    In the parent it returns a number for :meth:`over`.  In the child it returns a number below :data:`LEAST_ERROR`,
-    the complement of how far the child has come with its calls, and ``after`` has to be called next.
+    In steps, for one who forks from a frame that has little in it: :meth:`begin`, then ``make`` with the address that
+    returns, that of calls for the child and that of one for the parent, or 0 (:mod:`fastness._linux.machine_code`).  In
+    the parent this returns a number for :meth:`over`.  In the child it returns one below :data:`LEAST_ERROR`, the
+    complement of how far the child has come with its calls, and ``after`` has to be called next.
 
     ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.
     """

@@ -165,7 +165,7 @@ def prepare() -> bool:
     They are for one kind of processor, and a system may forbid memory that can be executed and is of no file.  To be
     called before filters are installed that forbid it too.
     """
-    global make, fork
+    global make, fork  # noqa: PLW0603  # one place for machine code in a process
     code = _CODE.get(syscalls.MACHINE)
     if fork is not None or code is None or os.sysconf("SC_PAGE_SIZE") != _PAGE:
         return fork is not None

@@ -43,6 +43,11 @@ def words(count: int) -> Words:
     return (C.c_uint64 * count)()
 
 
+def address(memory: C.Array[Any], offset: int = 0) -> int:
+    """Where this is, or what is so many bytes from its beginning."""
+    return C.addressof(memory) + offset
+
+
 def first_of(numbers: Numbers) -> C.c_int:
     """The first of these, by a name of its own: the kernel may write to it."""
     return C.c_int.from_buffer(numbers)

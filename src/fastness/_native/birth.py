@@ -11,7 +11,6 @@ by the fork itself, before the guest's interpreter runs.
 
 from __future__ import annotations
 
-import ctypes as C
 import errno
 import os
 import resource
@@ -139,7 +138,7 @@ class Birth:
         self.code = seccomp.plan(self.filter, profiles.program(MACHINE, name, self_pid=own), listener)
         #: Where the filter compares with the guest's own number, which nobody knows before it is born.
         own_numbers = [] if own else profiles.own_number(MACHINE, name)
-        self._own_numbers = [C.addressof(self.code) + 4 * (2 * index + 1) for index in own_numbers]
+        self._own_numbers = [plan.address(self.code, 4 * (2 * index + 1)) for index in own_numbers]
         self.hand_over = plan.Plan()
         self._message = plan.memory(_MESSAGE)
         self._part, self.told_by = self.hand_over.add_message(RECORDING, self._message, 1)

@@ -9,7 +9,6 @@ It holds no secret and no data of any run, has one thread, and ends with its cal
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import gc
 import json
@@ -28,7 +27,7 @@ from fastness._linux.syscalls import (
     PR_SET_CHILD_SUBREAPER,
     prctl,
 )
-from fastness._native import belongings, birth, box, datagrams, interior
+from fastness._native import belongings, birth, box, datagrams, interior, rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,12 +117,7 @@ class _Zygote:
         self.threaded = self.forked = ""
         self.pid = os.getpid()
         self.isolated = config["tier"] == "isolated"
-        #: The rights of guests to the folders that are open from :data:`box.FOLDERS` on.
-        self.rights: list[int] = []
-        #: Rules of the next guest for what it may read, None where the kernel has none; and why not.
-        self.ruleset: int | None = None
-        self.rulesets: landlock.Rulesets | None = None
-        self.no_rules = ""
+        self.rules: Any = None
         #: Whether the rules are to be made ahead, and then the next birth rehearsed.
         self.wants_rules = self.wants_rehearsal = False
         self.poller = select.poll()
@@ -160,7 +154,7 @@ class _Zygote:
         process = os.pidfd_open(os.getpid())
         datagrams.send(self.control, {"begun": os.getpid()}, [process])
         os.close(process)
-        self._settle()
+        rights = self._settle()
         # Read now: a guest may not be able to, and this way it only puts its own number in.
         profiles.program(MACHINE, config["profile"])
         if config["record"]:
@@ -169,8 +163,8 @@ class _Zygote:
         cloning.single_threaded()
         if not self.isolated:
             ruleset = landlock.Ruleset()
-            for index, rights in enumerate(self.rights):
-                ruleset.allow_beneath(box.FOLDERS + index, rights)
+            for index, right in enumerate(rights):
+                ruleset.allow_beneath(box.FOLDERS + index, right)
             ruleset.allow_path(config["boxes"], landlock.WRITE)
             ruleset.restrict()
         if config["kind"] == "python":
@@ -190,12 +184,15 @@ class _Zygote:
             self.importing = self.threaded
             raise RuntimeError("it started a thread, which would be lost in every guest")
 
-    def _settle(self) -> None:
+    def _settle(self) -> list[int]:
+        """Put everything in its place; returns guests' rights to the folders that are open."""
         # First, for whatever fails from here on is told by it.
         self.control = belongings.high(self.control)
         kept = belongings.settle(self.recording, self.mothers, self.config)
-        self.rights, self.mirror = kept.rights, kept.mirror
+        self.mirror = kept.mirror
+        self.rules = rules.Rules(kept.rights, programs=self.config["kind"] == "command", isolated=self.isolated)
         self.config["record"] = kept.record
+        return kept.rights
 
     def _interpreter(self) -> None:
         """Make this the interpreter that a guest expects: its paths, its modules, nothing of ours by name."""
@@ -250,7 +247,7 @@ class _Zygote:
         told.clear()
         if self.boot is not None:
             self.boot.gather()
-        self._make_rules()
+        self.rules.make()
         if self.boot is not None:
             places = ("/work", "/tmp") if self.isolated else None  # noqa: S108  # of each guest alone
             # The object can only be made of a socket; what it stands for in each guest is put in its place there.
@@ -311,13 +308,13 @@ class _Zygote:
         return _STILL_MS if self.wants_rehearsal else None
 
     def _prepare_next(self) -> None:
-        rules, self.wants_rules = self.wants_rules, False
-        self.wants_rehearsal = rules
+        first, self.wants_rules = self.wants_rules, False
+        self.wants_rehearsal = first
         try:
-            if not rules:
+            if first:
+                self.rules.make()
+            else:
                 self._rehearse()
-            elif self.ruleset is None:
-                self._make_rules()
         except OSError:
             # It is done with the next guest.  More than a plain `try` would be more to write to, and so to copy.
             pass
@@ -337,11 +334,10 @@ class _Zygote:
             if self.isolated and not self.again:
                 fds.extend(os.pipe2(os.O_CLOEXEC))
             self.again = False
-            if self.ruleset is None and not self.no_rules:
-                self._make_rules()
+            self.rules.make()
             if not cloning.single_threaded():
                 raise OSError(11, "the zygote has more than one thread")
-            self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, self.ruleset, self.no_rules)
+            self._prepare(fds)
             self.calls, self.done = self.birth.early.address, ~self.birth.early.end
             self.row = self.fork.begin(fds[3] if self.birth.into_group else -1)
         except OSError as error:
@@ -351,6 +347,9 @@ class _Zygote:
 
     def _unborn(self, error: OSError) -> None:
         datagrams.send(self.control, {"unborn": self.name, "why": str(error), "errno": error.errno})
+        self._close()
+
+    def _close(self) -> None:
         while self.fds:
             os.close(self.fds.pop())
 
@@ -371,53 +370,26 @@ class _Zygote:
         watch = self.fork.process.value
         self._live[watch] = (pid, self.name)
         self.poller.register(watch, select.POLLIN)
-        while self.fds:
-            os.close(self.fds.pop())
-        if self.ruleset is not None:
-            os.close(self.ruleset)
-            self.ruleset = None
+        self._close()
+        if self.rules.taken():
             self.wants_rules, self.wants_rehearsal = True, False
 
-    def _rehearse(self) -> None:
-        """
-        Go through the last request once more, as far as the fork.
+    def _prepare(self, fds: list[int]) -> None:
+        ruleset, why_none = self.rules.ready, self.rules.why_none
+        self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, ruleset, why_none)
 
-        What is written to after a fork for the first time is copied, and for the next request that is done by now.
-        """
+    def _rehearse(self) -> None:
+        """Go through the last request once more: what this writes to after a fork is copied, which is done by then."""
         back, forth = self.mirror
         datagrams.send_raw(back, self.text, [0] * self.birth.ends)
-        self.text, fds = datagrams.receive_raw(forth, _REQUEST)
+        self.text, self.fds = datagrams.receive_raw(forth, _REQUEST)
         try:
             if self.isolated:
-                fds.extend(os.pipe2(os.O_CLOEXEC))
+                self.fds.extend(os.pipe2(os.O_CLOEXEC))
             self._understand()
-            self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, self.ruleset, self.no_rules)
+            self._prepare(self.fds)
         finally:
-            while fds:
-                os.close(fds.pop())
-
-    def _make_rules(self) -> None:
-        """
-        The rules of the next guest for what it may read.
-
-        Made ahead, as it takes longer than most of a birth.  Each guest adds rules of its own to them and has them for
-        itself: a guest that got what another one added could reach that one's folders.
-        """
-        try:
-            if self.rulesets is None:
-                programs = landlock.EXECUTE if self.config["kind"] == "command" else 0
-                self.rulesets = landlock.Rulesets(
-                    [
-                        (box.FOLDERS + index, rights if rights == landlock.DEVICE else rights | programs)
-                        for index, rights in enumerate(self.rights)
-                    ]
-                )
-            self.ruleset = self.rulesets.make()
-        except OSError as error:
-            # A want of descriptors or memory passes, and what it costs is this birth and not the wall of all to come.
-            if not self.isolated or error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
-                raise
-            self.no_rules = error.strerror or str(error)
+            self._close()
 
     def _reap(self, fd: int) -> None:
         pid, name = self._live.pop(fd)

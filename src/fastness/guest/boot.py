@@ -43,18 +43,13 @@ _LARGE = "result is more than 1 MiB as JSON, or has too many lists and dicts in 
 CLAIMS_CAP = 64
 
 _write = os.write
-_stdout = sys.stdout
-_stderr = sys.stderr
-_stdin = [sys.stdin]
+_stdout, _stderr, _stdin = sys.stdout, sys.stderr, [sys.stdin]
 _claims: dict[tuple[str, str], int] = {}
 _dropped = [0]
 _BEGIN = frozenset({"socket", "subproc", "os.syst", "os.exec", "os.fork", "os.posi", "os.spaw", "ctypes."})
 _session = False
-#: Of a request that says nothing of itself.
-_NOTHING = bytes(4)
-_run_exits = atexit._run_exitfuncs
-#: The names that all programs of this guest have.
-_main = sys.modules["__main__"].__dict__
+#: The beginning of a request that says nothing of itself; what runs exit handlers; the names of all programs here.
+_NOTHING, _run_exits, _main = bytes(4), atexit._run_exitfuncs, sys.modules["__main__"].__dict__
 #: Names of ``__main__`` that are not user code's.
 _NAMES = frozenset(("__name__", "__builtins__", "__doc__", "__loader__", "__package__", "__spec__"))
 
@@ -314,8 +309,7 @@ def turn() -> None:
             gc.freeze()
         if not _session:
             sys.argv[:] = [head.get("filename") or "-c", *head.get("args", ())]
-            for name, text in head.get("env", ()):
-                os.environ[name] = text
+            os.environ.update(head.get("env", ()))
         _session = bool(head.get("session"))
         if head.get("file"):
             space["__file__"] = head["file"]
@@ -443,14 +437,12 @@ def _warm_matplotlib() -> None:
 def generators() -> list[dict[str, object]]:
     """Where the Mersenne Twisters of this image are: address, size and first words, for the host to reseed."""
     found = []
-    instance = random._inst
-    _, state, _ = instance.getstate()
+    _, state, _ = (instance := random._inst).getstate()
     found.append({"address": id(instance), "size": sys.getsizeof(instance), "words": list(state[:8])})
     legacy = sys.modules.get("numpy.random")
     if legacy is not None:
         generator = legacy.mtrand._rand._bit_generator
-        words = generator.state["state"]["key"][:8]
-        words = [int(word) for word in words]
+        words = [int(word) for word in generator.state["state"]["key"][:8]]
         found.append({"address": id(generator), "size": sys.getsizeof(generator), "words": words})
     return found
 

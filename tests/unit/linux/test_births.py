@@ -36,19 +36,32 @@ class _Crowded:
         return 0
 
 
-def test_a_mother_who_has_ended_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def _awaiting(told: int) -> birth.Birth:
+    """A birth in `isolated` that has come to where it waits for the mother, and has nothing to do afterwards."""
+    config = {"tier": "isolated", "kind": "python", "profile": "guest/isolated", "record": False}
+    made = birth.Birth(config, None, os.getpid(), own_users=False)
+    made.awaits.put(0, told)
+    made.arrange = plan.Plan()
+    made.steps, made.early = plan.Plans([made.arrange, made.awaits]), plan.Plans([made.arrange])
+    made.rest, made.end = made.steps.from_on(1), made.steps.end
+    return made
+
+
+def test_a_mother_who_has_ended_is_said() -> None:
     """A guest that she cannot be asked for reads the end of its pipe; one of whom she has bad news reads that."""
     told, telling = os.pipe()
     os.close(telling)
     with pytest.raises(OSError, match="mounting the guest's folders: the mother has ended"):
-        box._await_mother(told)
+        box.confine(_awaiting(told))
+    with pytest.raises(OSError, match="read: Bad file descriptor"):
+        box.confine(_awaiting(1 << 20))
     os.close(told)
     told, telling = os.pipe()
-    os.write(telling, b"no space")
+    os.write(telling, box.BAD_NEWS + b"no space")
     with pytest.raises(OSError, match="mounting the guest's folders: no space"):
-        box._await_mother(told)
+        box.confine(_awaiting(told))
     os.write(telling, b"+")
-    box._await_mother(told)  # control
+    box.confine(_awaiting(told))  # control
     os.close(told)
     os.close(telling)
 

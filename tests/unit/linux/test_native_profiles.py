@@ -581,7 +581,7 @@ def test_own_number_is_filled_in_exactly(name: str, variant: str, me: int) -> No
     after = profiles.program("x86_64", name + variant, me)
     assert len(before) == len(after)
     changed = [at for at in range(0, len(before), 8) if before[at : at + 8] != after[at : at + 8]]
-    assert len(changed) >= 5
+    assert changed
     for at in range(0, len(before), 8):
         stands_for_nobody = before[at + 4 : at + 8] == NO_PROCESS.to_bytes(4, "little") and before[at] == 0x15
         assert (at in changed) == stands_for_nobody

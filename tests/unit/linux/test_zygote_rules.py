@@ -10,18 +10,15 @@ import os
 import pytest
 
 from fastness._linux import landlock
-from fastness._native import zygote
+from fastness._native import rules
 
 
-def _made(monkeypatch: pytest.MonkeyPatch, number: int, *, isolated: bool) -> zygote._Zygote:
+def _made(monkeypatch: pytest.MonkeyPatch, number: int, *, isolated: bool) -> rules.Rules:
     def fail(beneath: object) -> landlock.Rulesets:
         raise OSError(number, os.strerror(number))
 
-    made = object.__new__(zygote._Zygote)
-    made.isolated, made.no_rules, made.ruleset = isolated, "", None
-    made.rulesets, made.config, made.rights = None, {"kind": "python"}, []
-    monkeypatch.setattr(zygote.landlock, "Rulesets", fail)
-    return made
+    monkeypatch.setattr(rules.landlock, "Rulesets", fail)
+    return rules.Rules([], programs=False, isolated=isolated)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
@@ -29,14 +26,16 @@ def test_what_passes_is_no_reason_for_guests_without_a_wall(monkeypatch: pytest.
     """No guest is born of it, and the zygote does not take the kernel for one without Landlock from then on."""
     made = _made(monkeypatch, number, isolated=True)
     with pytest.raises(OSError, match=os.strerror(number)):
-        made._make_rules()
-    assert made.no_rules == ""
+        made.make()
+    assert made.why_none == ""
 
 
 def test_a_kernel_without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is the second wall, guests are told of as without it; where it is the first, there are none."""
     made = _made(monkeypatch, errno.ENOSYS, isolated=True)
-    made._make_rules()
-    assert made.no_rules
+    made.make()
+    assert made.why_none
+    assert made.ready is None
+    assert not made.taken()
     with pytest.raises(OSError, match=os.strerror(errno.ENOSYS)):
-        _made(monkeypatch, errno.ENOSYS, isolated=False)._make_rules()
+        _made(monkeypatch, errno.ENOSYS, isolated=False).make()
