@@ -12,6 +12,10 @@ import os
 
 from fastness._linux.syscalls import AT_FDCWD, raw
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fastness._linux.plan import Plan
+
 MS_RDONLY = 1
 MS_NOSUID = 2
 MS_NODEV = 4
@@ -87,10 +91,14 @@ def clone(path: str) -> int:
     return raw("open_tree", AT_FDCWD, C.addressof(text), _OPEN_TREE_CLONE | os.O_CLOEXEC)
 
 
-def attach(mount: int, target: C.Array[C.c_char]) -> None:
-    """Put a mount that :func:`clone` has made into the tree at ``target``, a path (``move_mount(2)``, Linux 5.2)."""
-    # SAFETY: two zero-terminated texts that outlive the call, and integers; the first is empty: the mount itself.
-    raw("move_mount", mount, C.addressof(_EMPTY), AT_FDCWD, C.addressof(target), _MOVE_MOUNT_F_EMPTY_PATH)
+def plan_attach(calls: Plan, target: C.Array[C.c_char]) -> None:
+    """
+    Add the call that puts a mount into the tree at ``target``, a path (``move_mount(2)``, Linux 5.2).
+
+    Its first argument, put in later, is what :func:`clone` has returned.
+    """
+    # The first of the two texts is empty: the mount itself.
+    calls.add("move_mount", 0, _EMPTY, AT_FDCWD, target, _MOVE_MOUNT_F_EMPTY_PATH)
 
 
 def pivot_to(root: str) -> None:

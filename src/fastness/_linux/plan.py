@@ -43,7 +43,12 @@ def words(count: int) -> Words:
     return (C.c_uint64 * count)()
 
 
-def address(memory: C.Array[Any], offset: int = 0) -> int:
+def number() -> C.c_int:
+    """An int that the kernel may write to, -1 until then."""
+    return C.c_int(-1)
+
+
+def address(memory: C.Array[Any] | C.c_int, offset: int = 0) -> int:
     """Where this is, or what is so many bytes from its beginning."""
     return C.addressof(memory) + offset
 

@@ -8,12 +8,13 @@ folders there and leaves again.  She is the first process of the zygotes' proces
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
 import socket
 
-from fastness._linux import cloning, mounts, plan
+from fastness._linux import cloning, mounts, plan, procs
 from fastness._linux.mounts import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 from fastness._linux.syscalls import AT_FDCWD, CLONE_NEWNS, unshare
 from fastness._native import box, datagrams
@@ -23,6 +24,8 @@ _FOLDERS = (("work", "/work", 0o755), ("tmp", "/tmp", 0o1777))  # noqa: S108  # 
 #: Programs share memory and semaphores by files in this one (shm_overview(7)).
 _FOLDERS_OF_PROGRAMS = (("shm", "/dev/shm", 0o1777),)  # noqa: S108  # of the guest alone
 _PAGE = 4096
+#: Bytes of the name of a file of a process.
+_NAME = 64
 #: Bytes of a request.
 _REQUEST = 4096
 #: Seconds without a request after which the next tree is made: the last guest is on its way then, and needs one of the
@@ -44,7 +47,7 @@ def open_proc(*, command: bool) -> int:
 
 def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> None:
     """Mount for guests until the zygote, process number ``zygote``, ends."""
-    stock = _Stock(proc, command=command)
+    stock, maps = _Stock(proc, command=command), _Maps(proc)
     hello = plan.Plan()
     own = hello.add_message(0, plan.memory(b"+"), 2)[1]
     end = os.pidfd_open(zygote)
@@ -69,7 +72,7 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
         # A guest may have been killed, and its caller be gone: that ends nobody else's guests.
         try:
             if mapped:
-                _map(proc, process, uid)
+                maps.give(process, uid)
             held.append(stock.give(process, uid, files, size))
             # Before the guest goes on, or its own first word might be the first that the caller hears.
             own[:] = [process, held[-1]]
@@ -86,19 +89,56 @@ def serve(requests: socket.socket, zygote: int, proc: int, *, command: bool) -> 
             os.close(fd)
 
 
-def _map(proc: int, process: int, uid: int) -> None:
-    """Give the guest's own user namespace the one user that this one has."""
-    pid = 0
-    with open(os.open(f"self/fdinfo/{process}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc), encoding="ascii") as file:
-        for line in file:
-            if line.startswith("Pid:"):
-                pid = int(line.split()[1])
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{uid} {uid} 1")):
-        fd = os.open(f"{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+class _Maps:
+    """Gives guests' own user namespaces the one user that the mother's has."""
+
+    def __init__(self, proc: int) -> None:
+        self._proc = proc
+        self._paths = [(name, plan.memory(_NAME)) for name in ("setgroups", "uid_map", "gid_map")]
+        self._for = (-1, -1)
+        self._calls = plan.Plan()
+
+    def give(self, process: int, uid: int) -> None:
+        """For the guest with this process.  Raises ``OSError``."""
+        free = os.dup(self._proc)
+        os.close(free)
+        if self._for != (uid, free):
+            self._calls = self._plan(uid, free)
+            self._for = uid, free
+        pid = self._number(process)
+        for name, path in self._paths:
+            path.value = f"{pid}/{name}".encode()
         try:
-            os.write(fd, text.encode())
+            self._calls.run()
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.close(free)
+            raise
+
+    def _plan(self, uid: int, free: int) -> plan.Plan:
+        """The calls, for what is open next to have the number ``free``."""
+        calls = plan.Plan()
+        for name, path in self._paths:
+            text = b"deny" if name == "setgroups" else f"{uid} {uid} 1".encode()
+            calls.add("openat", self._proc, path, os.O_WRONLY | os.O_CLOEXEC, 0, result=free)
+            calls.add("write", free, text, len(text), result=len(text))
+            calls.add("close", free)
+        return calls
+
+    def _number(self, process: int) -> int:
+        try:
+            return procs.process_number(process)
+        except OSError as error:
+            if error.errno == errno.ESRCH:
+                raise
+        # The kernel does not know the call (before Linux 6.13).
+        fd = os.open(f"self/fdinfo/{process}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+        try:
+            told = os.read(fd, _PAGE)
         finally:
             os.close(fd)
+        # Of a process that has ended it is -1, and there is no such folder.
+        return int(told.partition(b"\nPid:")[2].partition(b"\n")[0])
 
 
 class _Stock:
@@ -115,6 +155,10 @@ class _Stock:
         self._flags = MS_NOSUID | MS_NODEV | (0 if command else MS_NOEXEC)
         unshare(CLONE_NEWNS)
         self._own = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+        self._here = plan.memory(b".\0")
+        #: Where the kernel puts the number of a work folder's descriptor.
+        self._work = plan.number()
+        self._giving = self._plan_giving()
         self._kind = (0, 0)
         #: The calls that lay out a tree of this kind.
         self._layout = plan.Plan()
@@ -144,20 +188,36 @@ class _Stock:
             self._make()
         trees, self._ready = self._ready, []
         self.wants = True
+        calls, count = self._giving, len(trees)
         try:
-            for tree in trees:
-                # Made by the mother, so they are hers until she gives them away.
-                os.chown(".", uid, uid, dir_fd=tree)
-            cloning.enter_mount_namespace(process)
+            for index, tree in enumerate(trees):
+                calls.put(index, tree, plan.address(self._here), uid, uid)
+                calls.put(count + 1 + index, tree)
+            calls.put(count, process)
+            calls.put(len(calls) - 1, trees[0])
             try:
-                for tree, text in zip(trees, self._texts, strict=True):
-                    mounts.attach(tree, text)
-            finally:
+                calls.run()
+            except OSError:
                 cloning.enter_mount_namespace(self._own)
-            return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=trees[0])
+                raise
+            return self._work.value
         finally:
             for tree in trees:
                 os.close(tree)
+
+    def _plan_giving(self) -> plan.Plan:
+        """What puts trees into a guest's namespace."""
+        calls = plan.Plan()
+        for _ in self._folders:
+            # Made by the mother, so they are hers until she gives them away.
+            calls.add("fchownat", 0, self._here, 0, 0, 0)
+        calls.add("setns", 0, CLONE_NEWNS)
+        for text in self._texts:
+            mounts.plan_attach(calls, text)
+        calls.add("setns", self._own, CLONE_NEWNS)
+        folder = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        calls.add("openat", 0, self._here, folder, 0, result=plan.ANY, put_at=plan.address(self._work))
+        return calls
 
     def refill(self) -> None:
         """Make a tree ahead.  What fails is tried again when a guest needs it."""

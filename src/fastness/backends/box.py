@@ -8,6 +8,7 @@ decoded typed, held to the order of the protocol, and read so that descriptors w
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import resource
 import select
@@ -82,6 +83,8 @@ class Box:
         self._open = [out, err]
         self._told_to_end = False
         self._invoke = 0
+        #: The process's own numbers, once they are open.
+        self._numbers = -1
 
     def adopt(self, process: int, work: int, parent: int = 0) -> None:
         """
@@ -222,18 +225,22 @@ class Box:
         """Bytes of address space, of resident memory and of data of the process now; zeros where it is gone."""
         return memory_of(self.pid)
 
+    def look_ahead(self) -> None:
+        """Open what :meth:`peak` reads while there is time for it: by when it is asked, somebody waits."""
+        with contextlib.suppress(OSError):
+            self._numbers = os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+            self._open.append(self._numbers)
+
     def peak(self) -> int:
         """Bytes of resident memory of the process at their most so far (``VmHWM`` of proc(5)); 0 where it is gone."""
+        if self.closed:
+            return 0
+        if self._numbers < 0:
+            self.look_ahead()
         try:
-            fd = os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+            text = os.pread(self._numbers, 4096, 0)
         except OSError:
             return 0
-        try:
-            text = os.read(fd, 4096)
-        except OSError:
-            return 0
-        finally:
-            os.close(fd)
         found = text.find(b"VmHWM:")
         return int(text[found + 6 :].split(None, 1)[0]) << 10 if found >= 0 else 0
 
@@ -292,6 +299,7 @@ class Box:
         if self.closed:
             return
         self.closed = True
+        self._numbers = -1
         self.talk.close()
         for fd in self._open:
             os.close(fd)
@@ -343,6 +351,8 @@ async def become_ready(box: Box, confirm: Callable[[Box], None], origin: Origin 
     try:
         with box.waiting.limit(START_S):
             while True:
+                # Who has just been asked for a guest needs this processor, so nothing is tried before.
+                await _readable(box, origin)
                 try:
                     first = receive_first(box.talk)
                     break
@@ -352,7 +362,6 @@ async def become_ready(box: Box, confirm: Callable[[Box], None], origin: Origin 
                     # The kernel says so where a guest ends before it has read what was left for it.
                     first = False
                     break
-                await _readable(box, origin)
             if first is False:
                 raise BoxLost("the guest has ended")
             if not isinstance(first, bool):

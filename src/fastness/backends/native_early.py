@@ -95,6 +95,7 @@ def tell(guest: Guest, request: RunRequest) -> None:
     stdin = native_work.memory_file(request.stdin) if request.stdin else -1
     try:
         guest.box.send_early(head, code, (stdin,) if stdin >= 0 else ())
+        guest.box.look_ahead()
     finally:
         if stdin >= 0:
             os.close(stdin)
