@@ -14,7 +14,6 @@ import fcntl
 import os
 
 from fastness._linux import machine_code
-from fastness._linux.machine_code import ANSWER, ROW
 from fastness._linux.plan import ANY, Plan, words
 from fastness._linux.syscalls import CLONE_INTO_CGROUP, CLONE_NEWNS, MACHINE, NUMBERS, oserror, prctl, raw
 
@@ -41,7 +40,7 @@ _call.argtypes = [C.c_long] * 6
 
 #: What is below it is no error's number.
 LEAST_ERROR = -4095
-#: No call for a child.
+#: No calls.
 _NO_LISTS = words(1)
 #: ``unshare(CLONE_THREAD)``, all of it ready: a zygote makes this call before each guest.
 _ALONE = NUMBERS["unshare"], _CLONE_THREAD, 0, 0, 0, 0
@@ -131,8 +130,8 @@ class Fork:
     A fork into the namespaces in ``flags``, which can be made any number of times.
 
     In steps, for one who forks from a frame that has little in it: :meth:`begin`, then ``make`` with the address that
-    returns, that of calls for the child and that of one for the parent, or 0 (:mod:`fastness._linux.machine_code`).  In
-    the parent this returns a number for :meth:`over`.  In the child it returns one below :data:`LEAST_ERROR`, the
+    returns, that of calls for the child and that of calls for the parent (:mod:`fastness._linux.machine_code`).  In the
+    parent this returns a number for :meth:`over`.  In the child it returns one below :data:`LEAST_ERROR`, the
     complement of how far the child has come with its calls, and ``after`` has to be called next.
 
     ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.
@@ -198,7 +197,7 @@ class Fork:
             return 0
         raise oserror("clone3", -pid)
 
-    def _make(self, row: int, lists: int, then: int) -> int:
+    def _make(self, row: int, lists: int, parents: int) -> int:
         # SAFETY: the addresses are of a row and of lists that the caller keeps.  Without CLONE_VM the child has a copy
         # of this memory and goes on from here on its copy of this stack.
         pid: int = _call(*(C.c_int64 * 6).from_address(row))
@@ -208,11 +207,8 @@ class Fork:
             return ~machine_code.in_python(lists)
         if pid < 0:
             return -C.get_errno()
-        if then:
-            parents = (C.c_int64 * ROW).from_address(then)
-            # SAFETY: as above.
-            answer = _call(*parents[:6])
-            parents[ANSWER] = answer if answer >= 0 else -C.get_errno()
+        # SAFETY: as above.
+        machine_code.in_python(parents)
         return pid
 
 
@@ -222,7 +218,7 @@ def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
         return os.fork()
     fork = Fork(flags)
     while True:
-        pid = fork.make(fork.begin(cgroup_fd), C.addressof(_NO_LISTS), 0)
+        pid = fork.make(fork.begin(cgroup_fd), C.addressof(_NO_LISTS), C.addressof(_NO_LISTS))
         if pid < LEAST_ERROR:
             fork.after()
             return 0

@@ -83,7 +83,7 @@ one:                        # rbx: a row; returns its answer
     mov r9, [rbx + 48]
     syscall
     ret
-fork:                       # rdi: the row that forks; rsi: lists for the child; rdx: a row for the parent, or 0
+fork:                       # rdi: the row that forks; rsi: lists for the child; rdx: lists for the parent
     push rbx
     push r12
     push r13
@@ -94,13 +94,10 @@ fork:                       # rdi: the row that forks; rsi: lists for the child;
     test rax, rax
     jz child
     js over
-    test r13, r13
-    jz over
-    mov rbx, r13
-    mov r13, rax
-    call one
-    mov [rbx + 72], rax
-    mov rax, r13
+    mov rbx, rax
+    mov rdi, r13
+    call make
+    mov rax, rbx
 over:                       # returns the child's number, an error below zero, or in the child ~ of what make returns
     pop r13
     pop r12
@@ -116,8 +113,8 @@ _CODE = {
     "x86_64": bytes.fromhex(
         "535541544989fc498b1c244885db7441498b6c24084983c4104839eb73e9e836000000488b4b384839c8740d4885c979"
         "19483d01f0ffff7311488b4b404885c9740289014883c350ebcf488943484989dc4c89e0415c5d5bc3488b03488b7b08"
-        "488b7310488b53184c8b53204c8b43284c8b4b300f05c353415441554889fb4989f44989d5e8cfffffff4885c0741f78"
-        "174d85ed74124c89eb4989c5e8b8ffffff488943484c89e8415d415c5bc34c89e7e84affffff48f7d0ebed"
+        "488b7310488b53184c8b53204c8b43284c8b4b300f05c353415441554889fb4989f44989d5e8cfffffff4885c0741678"
+        "0e4889c34c89efe864ffffff4889d8415d415c5bc34c89e7e853ffffff48f7d0ebed"
     )
 }
 _FORK_AT = 0x77
@@ -126,8 +123,8 @@ _PAGE = 4096
 #: Makes the calls of lists, by address; returns the address of the row that was answered otherwise than was due, or of
 #: the zero after the last list.
 make: Callable[[int], int]
-#: Forks by a row, for lists that the child makes and a row that the parent makes, or 0: returns the child's number, an
-#: error number below zero, or in the child the complement of what :func:`make` returns.  None where Python has to.
+#: Forks by a row, for lists that the child makes and others that the parent makes: returns the child's number, an error
+#: number below zero, or in the child the complement of what :func:`make` returns.  None where Python has to.
 fork: Callable[[int, int, int], int] | None = None
 
 

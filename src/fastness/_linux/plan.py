@@ -163,6 +163,10 @@ class Plan:
         """What was answered where something else was due; an error's number is below zero."""
         return C.c_int64(self._rows[ROW * index + ANSWER]).value
 
+    def forget_answer(self, index: int) -> None:
+        """Have :meth:`answer` say 0 until the call is answered otherwise than was due once more."""
+        self._rows[ROW * index + ANSWER] = 0
+
     def failed(self, index: int) -> OSError:
         """What to raise for a call that was answered otherwise than was due."""
         name, answer = self._names[index], self.answer(index)

@@ -121,6 +121,8 @@ class Birth:
         self.ask = plan.Plan()
         self._wanted = plan.memory(WANTED.size)
         self.rights = self.ask.add_message(MOTHERS, self._wanted, 3)[1]
+        #: What the zygote does as soon as there is a guest.
+        self.next = plan.Plans([self.ask] if self.isolated else [])
         #: The first of these.
         self.process = plan.first_of(self.rights)
 
@@ -183,6 +185,7 @@ class Birth:
             told, telling = fds[-2:]
             arrange.put(0, telling)
             self.awaits.put(0, told)
+            self.ask.forget_answer(0)
             self.rights[1], self.rights[2] = telling, fds[0]
             WANTED.pack_into(self._wanted, 0, uid, self._files, self._file_bytes, not self.own_users)
         if ruleset is not None:

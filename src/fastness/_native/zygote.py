@@ -131,8 +131,8 @@ class _Zygote:
         self.request: dict[str, Any] = {}
         self.fds: list[int] = []
         self.fork = cloning.Fork(0)
-        #: The rows of the next fork: its own, those of the child, one of this process; what it returns where the child
-        #: has made them all.  And whether it is to be made once more.
+        #: The rows of the next fork: its own, the child's, this process's; what it returns where the child has made all
+        #: of them.  And whether it is to be made once more.
         self.row = self.calls = self.then = self.done = 0
         self.again = False
         self.reaper = cloning.Reaper()
@@ -268,9 +268,8 @@ class _Zygote:
             flags |= CLONE_NEWUSER
         # The kernel puts a guest's process where it is handed to the mother from.
         self.fork = cloning.Fork(flags, self.birth.process)
-        if self.isolated:
-            # Before all else, since the guest waits for her answer.
-            self.then = self.birth.ask.address()
+        # Before all else, since a guest of `isolated` waits for the mother's answer.
+        self.then = self.birth.next.address
         # Nothing closes these numbers in a guest, where they are given to something else soon.
         _kept.append(self)
         # What a fork does not find it need not copy.

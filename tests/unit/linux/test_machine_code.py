@@ -121,16 +121,35 @@ def test_a_fork_makes_the_calls_of_both(maker: str) -> None:
     ours.add("write", write, b"parent ", 7, result=7)
     steps = plan.Plans([theirs])
     fork = cloning.Fork(0)
-    pid = fork.make(fork.begin(), steps.address, ours.address())
+    parents = plan.Plans([ours])
+    pid = fork.make(fork.begin(), steps.address, parents.address)
     if pid < cloning.LEAST_ERROR:
         fork.after()
         os._exit(7 if ~pid == steps.end else 8)
     child = fork.over(pid)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert sorted(os.read(read, 100).split()) == [b"child", b"parent"]
-    assert ours.answer(0) == 7
+    assert ours.answer(0) == 0
     for fd in (read, write, fork.process.value):
         os.close(fd)
+
+
+def test_what_the_parent_is_answered_otherwise_is_told(maker: str) -> None:
+    """There is a child all the same, and what comes after that call is left out."""
+    ours = plan.Plan()
+    ours.add("close", 1 << 20)
+    ours.add("close", 1 << 21)
+    parents, steps = plan.Plans([ours]), plan.Plans(())
+    fork = cloning.Fork(0)
+    pid = fork.make(fork.begin(), steps.address, parents.address)
+    if pid < cloning.LEAST_ERROR:
+        fork.after()
+        os._exit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(fork.over(pid), 0)[1]) == 3
+    assert (ours.answer(0), ours.answer(1)) == (-errno.EBADF, 0)
+    ours.forget_answer(0)
+    assert ours.answer(0) == 0
+    os.close(fork.process.value)
 
 
 def test_a_child_says_how_far_it_has_come(maker: str) -> None:
@@ -140,7 +159,7 @@ def test_a_child_says_how_far_it_has_come(maker: str) -> None:
     theirs.add("close", 1 << 20)
     steps = plan.Plans([theirs])
     fork = cloning.Fork(0)
-    pid = fork.make(fork.begin(), steps.address, 0)
+    pid = fork.make(fork.begin(), steps.address, steps.from_on(len(steps.plans)))
     if pid < cloning.LEAST_ERROR:
         fork.after()
         well = steps.at(~pid) == (0, 1) and theirs.failed(1).errno == errno.EBADF
@@ -158,7 +177,8 @@ def test_a_fork_that_fails_is_an_error(maker: str) -> None:
     ours.add("write", write, b"never", 5, result=5)
     fork = cloning.Fork(syscalls.CLONE_NEWNS | 0x200)  # CLONE_FS does not go with a mount namespace
     steps = plan.Plans(())
-    pid = fork.make(fork.begin(), steps.address, ours.address())
+    parents = plan.Plans([ours])
+    pid = fork.make(fork.begin(), steps.address, parents.address)
     assert pid == -errno.EINVAL
     with pytest.raises(OSError, match="clone3: Invalid argument"):
         fork.over(pid)
@@ -174,7 +194,7 @@ def test_an_older_call_is_tried_where_the_newer_is_missing(maker: str) -> None:
     fork = cloning.Fork(0)
     assert fork.over(fork.begin() and -errno.ENOSYS) == 0
     steps = plan.Plans(())
-    pid = fork.make(fork.begin(), steps.address, 0)
+    pid = fork.make(fork.begin(), steps.address, steps.from_on(len(steps.plans)))
     if pid < cloning.LEAST_ERROR:
         fork.after()
         os._exit(5)
