@@ -12,14 +12,14 @@ CODE = """
 import re
 
 # Doubles with each letter.
-re.match(r'(?:a|a)+$', 'a' * 24 + 'b')
+re.match(r'(?:a|a)+$', 'a' * 26 + 'b')
 print('SURVIVED')
 """
 
 
 def attack(arena: Arena) -> Effect:
     """In the tier."""
-    return arena.said(arena.run(arena.python(CODE), timeout=0.4), "SURVIVED", "finished")
+    return arena.said(arena.run(arena.python(CODE), timeout=0.3), "SURVIVED", "finished")
 
 
 def control(arena: Arena) -> Effect:
