@@ -81,3 +81,54 @@ def test_a_tree_of_a_guest(child: Child, user: str, old: bool, command: bool) ->
         expected.append("[]['ours']")
     lines = [line for line in done.stdout.splitlines() if command or not line.startswith("/dev/shm")]
     assert lines == [*expected, "[] [] True"], done.stderr
+
+
+_MAP = """
+uid, gid = os.getuid(), os.getgid()
+if uid:
+    syscalls.unshare(syscalls.CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+        with open("/proc/self/" + name, "w") as file:
+            file.write(text)
+proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+if OLD:
+    def process_number(pidfd): raise OSError(errno.ENOTTY, "ioctl")
+    mother.procs.process_number = process_number
+maps = mother._Maps(proc)
+
+def guest():
+    told, telling = os.pipe()
+    pid = cloning.fork_into(syscalls.CLONE_NEWUSER)
+    if pid == 0:
+        os.close(telling)
+        os.read(told, 1)
+        os._exit(os.getuid())
+    os.close(told)
+    return pid, os.pidfd_open(pid), telling
+
+def opened():
+    return len(os.listdir("/proc/self/fd"))
+
+before = opened()
+for _ in range(2):
+    pid, process, telling = guest()
+    maps.give(process, 0)
+    print([open(f"/proc/{pid}/{name}").read().split() for name in ("setgroups", "uid_map", "gid_map")])
+    print(error_of(maps.give, process, 0))
+    os.close(telling)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    print(error_of(maps.give, process, 0))
+    os.close(process)
+print(opened() - before)
+"""
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["by the kernel", "as before Linux 6.13"])
+def test_a_user_of_a_guest(child: Child, user: str, old: bool) -> None:
+    """It is mapped once; who has one, and who has ended, gets none, and nothing is left open by that."""
+    house.require("isolated tier")
+    done = child(f"OLD = {old}" + _MAP, user=user)
+    mapped = "[['deny'], ['0', '0', '1'], ['0', '0', '1']]"
+    # A process that has ended has no number, or none that names a folder.
+    ended = "ENOENT" if old else "ESRCH"
+    assert done.stdout.splitlines() == [mapped, "EPERM", "0", ended] * 2 + ["0"], done.stderr
