@@ -6,7 +6,9 @@ What they can do to guests of their own family is theirs; everybody else is out 
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
+import socket
 import subprocess
 import sys
 import time
@@ -65,20 +67,26 @@ def also(calls):
 )
 #: In `isolated`: guests come with the process at the other end of the zygote's own socket.
 _CALLERS = """
+import ctypes
+
+try:
+    zygote.control.getsockopt(socket.SOL_SOCKET, 77, 4)  # SO_PEERPIDFD
+except OSError:
+    pass
+else:
+    raise RuntimeError("it has the caller's process")
 kind = type(zygote)
 real = kind._forked
+nothing = ctypes.c_uint64(0)
 
 def forked(self, pid):
     process, told, talk = self.birth.rights
-    try:
-        host = struct.unpack("i", self.control.getsockopt(socket.SOL_SOCKET, 77, 4))[0]
-        box.greet(talk, host, os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY))
-    finally:
-        os.write(told, b"+")
+    box.greet(talk, os.pidfd_open(os.getpid()), os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY))
+    os.write(told, b"+")
     real(self, pid)
 
 # The mother is not asked.
-kind.then = property(lambda self: 0, lambda self, value: None)
+kind.then = property(lambda self: ctypes.addressof(nothing), lambda self, value: None)
 kind._forked = forked
 """
 
@@ -132,21 +140,44 @@ def test_a_folder_that_is_somebody_elses_is_not_believed(open_folder: Path) -> N
     assert not (open_folder / "mine.txt").exists()
 
 
-def test_a_guest_that_is_the_caller_is_not_believed(open_folder: Path) -> None:
-    """A zygote cannot have its caller end itself."""
+def test_a_guest_that_is_its_zygote_is_not_believed(open_folder: Path) -> None:
+    """A zygote has no descriptor of its caller to hand over, though the kernel has them, and its own is refused."""
     house.require("isolated tier")
-    program = (
-        "import json, sys, fastness\n"
-        "try:\n"
-        "    with fastness.Sandbox(tier='isolated', **json.loads(sys.argv[1])) as box: box.run('1')\n"
-        "except fastness.BackendError: print('refused')\n"
-        "print('lives')"
-    )
-    options = json.dumps(package(open_folder, _CALLERS))
-    ran = subprocess.run(
-        [sys.executable, "-c", program, options], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (ran.returncode, ran.stdout) == (0, "refused\nlives\n"), ran.stderr
+    one, other = socket.socketpair()
+    with one, other, contextlib.suppress(OSError):  # before Linux 6.5
+        # The control: whoever is under no filter gets one.
+        os.close(int.from_bytes(one.getsockopt(socket.SOL_SOCKET, 77, 4), sys.byteorder))
+    made = fastness.Sandbox(tier="isolated", **package(open_folder, _CALLERS))
+    with made as box, pytest.raises(fastness.BackendError, match="none of its zygote's children"):
+        box.run("1")
+
+
+_HOOK = """
+import os, socket, sys, time
+
+def child():
+    print("a hook was here", flush=True)
+    print("and here", file=sys.stderr, flush=True)
+    try:
+        socket.socket()
+    except OSError:
+        pass
+    time.sleep(SECONDS)
+    raise ValueError("of a hook")
+
+os.register_at_fork(after_in_child=child)
+"""
+
+
+@pytest.mark.parametrize("tier", ["confined", "isolated"])
+def test_what_a_package_does_after_a_fork_is_no_part_of_a_run(tier: str, open_folder: Path) -> None:
+    """Neither what it writes nor what is refused to it; nor the time that it takes, where the guest greets by itself."""
+    house.require(f"{tier} tier")
+    (open_folder / "turns.py").write_text(_HOOK.replace("SECONDS", "0.5" if tier == "confined" else "0"))
+    with fastness.Sandbox(tier=tier, packages=[str(open_folder)], preload=["turns"], pool=0) as box:
+        result = box.run("print('own')", timeout=0.4)
+    assert result.ok, result
+    assert (result.stdout, result.stderr, result.denials) == ("own\n", "", ())
 
 
 _LOUD = """

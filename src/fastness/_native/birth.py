@@ -55,6 +55,8 @@ class Birth:
         self.programs = config["kind"] == "command"
         self.profile: str = config["profile"]
         self.record: bool = config["record"]
+        #: Whether packages that nobody here has read may have something done in a child (``os.register_at_fork``).
+        self._foreign: bool = config.get("foreign", False)
         self.own_users = self.isolated and own_users
         self.name = ""
         self.work, self.temporary = "/work", "/tmp"  # noqa: S108  # of each guest alone, in `isolated`
@@ -312,8 +314,9 @@ class Birth:
         greets = [self.greet] if self.boot is not None and not ahead else []
         steps = [self.arrange, *arrives, self.give_up, self.filter, *recorded, self.last, *greets]
         self.steps = plan.Plans(steps)
-        # Where the mother has to do her part, the interpreter does what it has to do after a fork in the meantime.
-        self.early = plan.Plans(steps[:1] if self.isolated else steps)
+        # While the mother does her part, the interpreter does what it has to do after a fork.  What packages do there
+        # is no part of the run: it writes to none of its pipes, and is not refused where nobody could be told of it.
+        self.early = plan.Plans([] if self._foreign else steps[:1] if self.isolated else steps)
         self.rest, self.end = self.steps.from_on(len(self.early.plans)), self.steps.end
 
     def _layers(self, version: int) -> dict[str, str]:

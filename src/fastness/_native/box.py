@@ -11,6 +11,7 @@ import array
 import errno
 import json
 import os
+import select
 import socket
 import struct
 import time
@@ -40,6 +41,8 @@ PROFILES = ("guest/isolated", "guest/confined", "guest/confined_old", "command/r
 _CROWDED_S = 10.0
 #: The same for what tells of refusals, without which a guest can be born.
 _RECORDED_S = 1.0
+#: Seconds in which a mother has done her part, or will not.
+_NEWS_S = 2.0
 #: What bad news of a mother begin with; good news are one byte.
 BAD_NEWS = b"no: "
 #: Births that are gone through before the first one.
@@ -117,6 +120,8 @@ def _mend(born: Birth, number: int, index: int) -> int:
     error = failed.failed(index)
     greets = born.awaits if born.isolated else born.say_hello
     born.arranged, born.greeted = number > 0, number > steps.plans.index(greets)
+    if born.isolated and not born.arranged:
+        born.greeted = _mother_has_greeted(born)
     if failed is born.awaits:
         raise _bad_news(born, error)
     if failed is born.say_hello:
@@ -181,6 +186,12 @@ def ask_mother(born: Birth) -> None:
     the mother greets the caller for it.
     """
     _sent(born.ask.run)
+
+
+def _mother_has_greeted(born: Birth) -> bool:
+    """Whether the caller has heard of this guest, which cannot go on and has to say so in the right place."""
+    told = born.awaits.words(0)[1]
+    return bool(select.select([told], [], [], _NEWS_S)[0]) and os.read(told, len(BAD_NEWS)) == b"+"
 
 
 def _bad_news(born: Birth, error: OSError) -> OSError:

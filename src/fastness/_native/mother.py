@@ -137,8 +137,8 @@ class _Maps:
             told = os.read(fd, _PAGE)
         finally:
             os.close(fd)
-        # Of a process that has ended it is -1, and there is no such folder.
-        return int(told.partition(b"\nPid:")[2].partition(b"\n")[0])
+        # Of a process that has ended it is -1, and of what is no process it is not there: there are no such folders.
+        return int(told.partition(b"\nPid:")[2].partition(b"\n")[0] or 0)
 
 
 class _Stock:

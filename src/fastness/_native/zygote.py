@@ -243,7 +243,7 @@ class _Zygote:
     def _settle_guests(self) -> None:
         # What guests have no need for they shall not find either; whoever called this holds the same object.
         told, self.config = self.config, {name: self.config[name] for name in ("profile", "record", "kind", "tier")}
-        foreign = bool(told["preload"])
+        foreign = self.config["foreign"] = bool(told["preload"])
         told.clear()
         if self.boot is not None:
             self.boot.gather()

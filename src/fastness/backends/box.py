@@ -14,6 +14,7 @@ import resource
 import select
 import signal
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -83,8 +84,9 @@ class Box:
         self._open = [out, err]
         self._told_to_end = False
         self._invoke = 0
-        #: The process's own numbers, once they are open.
+        #: The process's own numbers, once they are open, and who may read or close them.
         self._numbers = -1
+        self._closing = threading.Lock()
 
     def adopt(self, process: int, work: int, parent: int = 0) -> None:
         """
@@ -227,20 +229,22 @@ class Box:
 
     def look_ahead(self) -> None:
         """Open what :meth:`peak` reads while there is time for it: by when it is asked, somebody waits."""
-        with contextlib.suppress(OSError):
-            self._numbers = os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-            self._open.append(self._numbers)
+        with self._closing, contextlib.suppress(OSError):
+            if not self.closed and self._numbers < 0:
+                self._numbers = os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+                self._open.append(self._numbers)
 
     def peak(self) -> int:
         """Bytes of resident memory of the process at their most so far (``VmHWM`` of proc(5)); 0 where it is gone."""
-        if self.closed:
-            return 0
-        if self._numbers < 0:
-            self.look_ahead()
-        try:
-            text = os.pread(self._numbers, 4096, 0)
-        except OSError:
-            return 0
+        self.look_ahead()
+        # Any thread may ask, and another one may close it, and what has its number then is somebody else's.
+        with self._closing:
+            if self.closed or self._numbers < 0:
+                return 0
+            try:
+                text = os.pread(self._numbers, 4096, 0)
+            except OSError:
+                return 0
         found = text.find(b"VmHWM:")
         return int(text[found + 6 :].split(None, 1)[0]) << 10 if found >= 0 else 0
 
@@ -296,10 +300,10 @@ class Box:
 
     def close(self) -> None:
         """Close every descriptor.  Idempotent.  The process must have been killed."""
-        if self.closed:
-            return
-        self.closed = True
-        self._numbers = -1
+        with self._closing:
+            if self.closed:
+                return
+            self.closed = True
         self.talk.close()
         for fd in self._open:
             os.close(fd)
@@ -366,7 +370,12 @@ async def become_ready(box: Box, confirm: Callable[[Box], None], origin: Origin 
                 raise BoxLost("the guest has ended")
             if not isinstance(first, bool):
                 box.adopt(*first, 0 if origin is None else origin.number)
-                confirm(box)
+                try:
+                    confirm(box)
+                except BoxLost:
+                    # It has said why before it ended, if it could.
+                    await box.expect(m.Hello, origin)
+                    raise
             await box.expect(m.Hello, origin)
             # It was sent before there was a guest; saying so here is what the order of the protocol asks for.
             box.session.send(_START)

@@ -301,7 +301,7 @@ def turn() -> None:
         _claims.clear()
         _dropped[0] = 0
     # Most say nothing of themselves, and then nothing is looked for: what is would be copied for a new process.
-    if data[:4] != _NOTHING:
+    if data[:4] > _NOTHING:
         start += int.from_bytes(data[:4], "little")
         head = json.loads(data[4:start])
         filename, context = head.get("filename") or filename, head.get("context")

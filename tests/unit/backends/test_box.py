@@ -59,6 +59,7 @@ def test_its_memory_is_read_off_its_own_numbers() -> None:
         sleeper.kill()
         sleeper.wait()
         assert box.peak() == 0
+        box.look_ahead()
         number = box._numbers
     finally:
         sleeper.kill()

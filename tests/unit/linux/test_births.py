@@ -66,6 +66,44 @@ def test_a_mother_who_has_ended_is_said() -> None:
     os.close(telling)
 
 
+@pytest.mark.parametrize(("news", "greeted"), [(b"+", True), (box.BAD_NEWS + b"no space", False), (b"", False)])
+def test_a_guest_that_cannot_wait_knows_whether_it_was_greeted_for(
+    monkeypatch: pytest.MonkeyPatch, news: bytes, greeted: bool
+) -> None:
+    """Its first call has failed, and what it has to say of that comes after the mother's greeting or in its place."""
+    monkeypatch.setattr(box, "_NEWS_S", 0.05)
+    told, telling = os.pipe()
+    made = _awaiting(told)
+    made.arrange.add("close", 1 << 20)
+    made.steps, made.early = plan.Plans([made.arrange, made.awaits]), plan.Plans([])
+    made.rest, made.end = made.steps.from_on(0), made.steps.end
+    os.write(telling, news)
+    with pytest.raises(OSError, match="close: Bad file descriptor"):
+        box.confine(made)
+    assert (made.arranged, made.greeted) == (False, greeted)
+    os.close(told)
+    os.close(telling)
+
+
+def test_packages_have_their_turn_before_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where some were imported, the fork makes none of a guest's calls; else all of them, or those before the mother's."""
+    request = {
+        "ahead": False, "calls": False, "entrances": 0, "into_group": False, "files": 1, "file_bytes": 1,
+        "limits": [], "writable": ["/work", "/tmp"],
+    }  # fmt: skip
+    for tier, foreign, count in (
+        ("confined", False, 6),
+        ("isolated", False, 1),
+        ("confined", True, 0),
+        ("isolated", True, 0),
+    ):
+        config = {"tier": tier, "kind": "python", "profile": f"guest/{tier}", "record": False, "foreign": foreign}
+        made = birth.Birth(config, None, os.getpid(), own_users=False)
+        made.prepare("b1", 0, b"/box", request, [3, 4, 5, 6, 7], None, "no rules")
+        assert (tier, foreign, len(made.early.plans)) == (tier, foreign, count)
+        assert made.rest == made.steps.from_on(count)
+
+
 def test_refusals_that_nobody_can_be_told_of_are_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others keep so many descriptors in sockets that the launcher gets none: results say ``partial``, and why."""
     monkeypatch.setattr(box, "_RECORDED_S", 0.01)
