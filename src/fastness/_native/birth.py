@@ -123,8 +123,12 @@ class Birth:
         self.ask = plan.Plan()
         self._wanted = plan.memory(WANTED.size)
         self.rights = self.ask.add_message(MOTHERS, self._wanted, 3)[1]
+        give_way = plan.Plan()
+        if not self.own_users:
+            # The mother has users to map, and may be waiting for this processor, on which there is a lot to do now.
+            give_way.add("sched_yield")
         #: What the zygote does as soon as there is a guest.
-        self.next = plan.Plans([self.ask] if self.isolated else [])
+        self.next = plan.Plans([self.ask, give_way] if self.isolated else [])
         #: The first of these.
         self.process = plan.first_of(self.rights)
 
