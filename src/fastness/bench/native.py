@@ -76,6 +76,8 @@ _GAP_S = 0.005
 _REST_S = 0.1
 #: Seconds in which whatever the last measurement has left to do is done.
 _SETTLE_S = 0.1
+#: Seconds at the beginning of a turn.
+_BEGINNING_S = 0.1
 _BARE = "bare python3 -I -S"
 _PACKAGES = ("numpy", "pandas")
 _IMPORT = "import numpy, pandas; print(1)"
@@ -124,13 +126,18 @@ def taken_in_turn(samplers: dict[str, Sampler], rounds: int, each: int) -> dict[
     """
     Milliseconds of every sampler, in turns, so that a slow minute of the machine meets all of them alike.
 
-    The first sample of each turn does not count.
+    What a turn begins with does not count, for the same time in each: so many samples of something quick would else be
+    of a time in which the kernel still finds out where to put processes, and as many of something slow would not.
     """
     found: dict[str, list[float]] = {name: [] for name in samplers}
     for _ in range(rounds):
         for name, sample in samplers.items():
             time.sleep(_SETTLE_S)
-            found[name] += sample(each + 1)[1:]
+            begun = time.perf_counter()
+            sample(1)
+            while time.perf_counter() - begun < _BEGINNING_S:
+                sample(1)
+            found[name] += sample(each)
     return found
 
 

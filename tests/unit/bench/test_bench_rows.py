@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -49,19 +50,22 @@ def test_a_percentile_is_one_of_the_values(values: list[float], share: float) ->
 
 
 def test_samples_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every turn asks each sampler, and leaves out its first sample."""
+    """Every turn asks each sampler, and leaves out one sample at least, and what is taken for some time."""
     monkeypatch.setattr(native, "_SETTLE_S", 0)
+    monkeypatch.setattr(native, "_BEGINNING_S", 0.02)
     order: list[str] = []
 
-    def of(name: str) -> native.Sampler:
+    def of(name: str, seconds: float) -> native.Sampler:
         def sample(count: int) -> list[float]:
-            order.append(name)
-            return [1000.0, *[1.0] * (count - 1)]
+            time.sleep(seconds)
+            order.append(f"{name}{count}")
+            return [1000.0] if count == 1 else [1.0] * count
 
         return sample
 
-    found = native.taken_in_turn({"a": of("a"), "b": of("b")}, rounds=3, each=4)
-    assert order == ["a", "b"] * 3
+    found = native.taken_in_turn({"a": of("a", 0.03), "b": of("b", 0.001)}, rounds=3, each=4)
+    assert [one for one in order if one != "b1"] == ["a1", "a4", "b4"] * 3
+    assert order.count("b1") > 3
     assert found == {"a": [1.0] * 12, "b": [1.0] * 12}
 
 
