@@ -146,14 +146,14 @@ class Plan:
         self._held.append(held)
         return C.addressof(held)
 
-    def run(self, first: int = 0) -> None:
+    def run(self) -> None:
         """
-        Make the calls, from this one on.
+        Make the calls.
 
         Raises ``OSError`` at the first whose answer is another than was planned.
         """
         lists = self._lists
-        lists[0], lists[1] = self.address(first), self.address(len(self._names))
+        lists[0], lists[1] = self.address(), self.address(len(self._names))
         # SAFETY: whole rows, and what they point to is held by this object, or by what copied it at a fork.
         reached = machine_code.make(C.addressof(lists))
         if reached != C.addressof(lists) + 16:

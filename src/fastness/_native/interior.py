@@ -8,6 +8,8 @@ import os
 import sys
 import types
 
+from fastness._linux import cloning
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -33,7 +35,7 @@ def quiet_forks() -> None:
     writes to a fifth of all pages that a birth writes to.  Later versions of Python keep more there than a record.
     """
     if sys.version_info < (3, 13) and "threading" in sys.modules:
-        sys.modules["threading"]._after_fork.__code__ = nothing.__code__  # private
+        sys.modules["threading"]._after_fork.__code__ = cloning.nothing.__code__  # private
 
 
 def import_random() -> bool:
@@ -51,7 +53,3 @@ def import_random() -> bool:
     finally:
         os.register_at_fork = register
     return True
-
-
-def nothing() -> None:
-    """What takes the place of something that need not be done."""

@@ -106,7 +106,7 @@ class _Zygote:
         self.birth: Any = None
         #: What a guest does that has just been born.
         self.serve_guest = serve
-        self.begin: Callable[[], None] = interior.nothing
+        self.begin: Callable[[], None] = cloning.nothing
         self.mothers = mothers
         self.own_users = own_users
         self.boot: Any = None

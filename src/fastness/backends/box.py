@@ -14,7 +14,6 @@ import resource
 import select
 import signal
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -84,9 +83,8 @@ class Box:
         self._open = [out, err]
         self._told_to_end = False
         self._invoke = 0
-        #: The process's own numbers, once they are open, and who may read or close them.
-        self._numbers = -1
-        self._closing = threading.Lock()
+        #: A descriptor of the process's own numbers, until somebody takes it.
+        self._numbers: list[int] = []
 
     def adopt(self, process: int, work: int, parent: int = 0) -> None:
         """
@@ -229,22 +227,33 @@ class Box:
 
     def look_ahead(self) -> None:
         """Open what :meth:`peak` reads while there is time for it: by when it is asked, somebody waits."""
-        with self._closing, contextlib.suppress(OSError):
-            if not self.closed and self._numbers < 0:
-                self._numbers = os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-                self._open.append(self._numbers)
+        with contextlib.suppress(OSError):
+            self._numbers.append(os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC))
+        if self.closed:
+            self._drop_numbers()
+
+    def _drop_numbers(self) -> None:
+        # Who takes one off the list, whichever thread that is, is the one who closes it.
+        with contextlib.suppress(IndexError):
+            while True:
+                os.close(self._numbers.pop())
 
     def peak(self) -> int:
         """Bytes of resident memory of the process at their most so far (``VmHWM`` of proc(5)); 0 where it is gone."""
-        self.look_ahead()
-        # Any thread may ask, and another one may close it, and what has its number then is somebody else's.
-        with self._closing:
-            if self.closed or self._numbers < 0:
-                return 0
+        try:
+            fd = self._numbers.pop()
+        except IndexError:
             try:
-                text = os.pread(self._numbers, 4096, 0)
+                fd = os.open(f"/proc/{self.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
                 return 0
+        try:
+            # What is true now, and not when it was opened.
+            text = os.read(fd, 4096)
+        except OSError:
+            return 0
+        finally:
+            os.close(fd)
         found = text.find(b"VmHWM:")
         return int(text[found + 6 :].split(None, 1)[0]) << 10 if found >= 0 else 0
 
@@ -300,10 +309,10 @@ class Box:
 
     def close(self) -> None:
         """Close every descriptor.  Idempotent.  The process must have been killed."""
-        with self._closing:
-            if self.closed:
-                return
-            self.closed = True
+        if self.closed:
+            return
+        self.closed = True
+        self._drop_numbers()
         self.talk.close()
         for fd in self._open:
             os.close(fd)

@@ -32,44 +32,48 @@ def test_a_guest_without_a_number() -> None:
         theirs.close()
 
 
-def test_its_memory_is_read_off_its_own_numbers() -> None:
-    """Opened once and read anew each time; of a box that was closed nothing is read, whoever has that number by then."""
+def test_its_memory_is_what_it_is_when_it_is_asked() -> None:
+    """Not what it was when its numbers were opened; and whatever was opened is closed, with the box at the latest."""
     ours, theirs = socket.socketpair()
-    out, err = os.pipe()
+    out, unread_out = os.pipe()
+    err, unread_err = os.pipe()
     box = Box("b1", ours, out, err, ThreadWaiting())
     assert box.peak() == 0
     sleeper = subprocess.Popen(
-        [sys.executable, "-c", "import sys\nsys.stdin.read(1)\nx = b'1' * (64 << 20)\nsys.stdin.read()"],
+        [
+            sys.executable,
+            "-c",
+            "import sys\nsys.stdin.read(1)\nx = b'1' * (64 << 20)\nprint(1, flush=True)\nsys.stdin.read()",
+        ],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert sleeper.stdin is not None
+    assert sleeper.stdout is not None
+    opened = len(os.listdir("/proc/self/fd"))
     try:
         box.pid = sleeper.pid
-        box.look_ahead()
-        opened = len(os.listdir("/proc/self/fd"))
         first = box.peak()
         assert 0 < first < 64 << 20
+        box.look_ahead()
         sleeper.stdin.write(b"1")
         sleeper.stdin.flush()
-        deadline = time.monotonic() + 20
-        while box.peak() < first + (60 << 20):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        assert sleeper.stdout.readline() == b"1\n"
+        assert box.peak() > first + (60 << 20)
+        assert box.peak() > first + (60 << 20)
         assert len(os.listdir("/proc/self/fd")) == opened
-        sleeper.kill()
-        sleeper.wait()
-        assert box.peak() == 0
         box.look_ahead()
-        number = box._numbers
     finally:
         sleeper.kill()
-        sleeper.stdin.close()
-        sleeper.wait()
+        sleeper.communicate()
         box.close()
         theirs.close()
-    with open("/proc/self/status", "rb") as file:
-        os.dup2(file.fileno(), number)
-    try:
-        assert box.peak() == 0
-    finally:
-        os.close(number)
+    left = len(os.listdir("/proc/self/fd"))
+    # One end of each of two pipes, both of a conversation, and two streams of the process were closed.
+    assert opened - left == 6
+    os.close(unread_out)
+    os.close(unread_err)
+    left -= 2
+    box.pid = os.getpid()
+    box.look_ahead()
+    assert len(os.listdir("/proc/self/fd")) == left
