@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import house
 from fastness._linux import cloning, machine_code, memory, plan, syscalls
 
 X86 = pytest.mark.skipif(syscalls.MACHINE != "x86_64", reason="the machine code is for x86_64")
@@ -41,7 +42,7 @@ def _plans(*rows: tuple[str, tuple[int | bytes, ...], int]) -> plan.Plans:
 def test_the_code_is_what_its_listing_says(tmp_path: Path) -> None:
     """The assembler makes of the listing what is in the module, and `fork` begins where it is said to."""
     if not (shutil.which("as") and shutil.which("objcopy")):
-        pytest.skip("no assembler: apt-get install binutils")
+        house.lacks("no assembler: apt-get install binutils")
     source, made, flat = tmp_path / "lists.s", tmp_path / "lists.o", tmp_path / "lists.bin"
     source.write_text(machine_code.LISTING)
     subprocess.run(["as", source, "-o", made], check=True)
