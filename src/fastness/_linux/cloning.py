@@ -15,7 +15,7 @@ import os
 
 from fastness._linux import machine_code
 from fastness._linux.plan import ANY, Plan, words
-from fastness._linux.syscalls import CLONE_INTO_CGROUP, CLONE_NEWNS, MACHINE, NUMBERS, oserror, prctl, raw
+from fastness._linux.syscalls import CLONE_INTO_CGROUP, CLONE_NEWNS, CLONE_THREAD, MACHINE, NUMBERS, oserror, prctl, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _CLONE_CHILD_CLEARTID = 0x00200000
 _CLONE_CHILD_SETTID = 0x01000000
 _CLONE_PIDFD = 0x00001000
-_CLONE_THREAD = 0x00010000
 _PR_GET_TID_ADDRESS = 40
 _SIGCHLD = 17
 
@@ -43,7 +42,7 @@ LEAST_ERROR = -4095
 #: No calls.
 _NO_LISTS = words(1)
 #: ``unshare(CLONE_THREAD)``, all of it ready: a zygote makes this call before each guest.
-_ALONE = NUMBERS["unshare"], _CLONE_THREAD, 0, 0, 0, 0
+_ALONE = NUMBERS["unshare"], CLONE_THREAD, 0, 0, 0, 0
 #: The folder of this process's threads, where the kernel does not answer otherwise; the lowest number that it may have.
 _threads = [-1]
 _THREADS_FROM = 128
@@ -100,31 +99,6 @@ def has_children() -> bool:
     return True
 
 
-class Reaper:
-    """Takes children that have ended, with what they used (``wait4(2)``), without the module that :mod:`os` asks."""
-
-    __slots__ = ("_row", "_status", "_used", "_words")
-
-    def __init__(self) -> None:
-        self._status = C.c_int(0)
-        # struct rusage: two times of two words, the most resident memory, and thirteen words more.
-        self._used = (C.c_long * 18)()
-        self._words = C.addressof(self._status), 0, C.addressof(self._used), 0
-        self._row = NUMBERS["wait4"]
-
-    def take(self, pid: int) -> tuple[int, int, int]:
-        """
-        Wait for the child ``pid``; returns its status, its most resident KiB and its processor time in microseconds.
-
-        Raises ``OSError``.
-        """
-        # SAFETY: the kernel writes an int and 144 bytes to memory that this object keeps.
-        if _call(self._row, pid, *self._words) < 0:
-            raise oserror("wait4", C.get_errno())
-        used = self._used
-        return self._status.value, used[4], (used[0] + used[2]) * 1_000_000 + used[1] + used[3]
-
-
 class Fork:
     """
     A fork into the namespaces in ``flags``, which can be made any number of times.
@@ -137,7 +111,7 @@ class Fork:
     ``process`` is where the kernel puts a close-on-exec descriptor of the child, which the parent owns.
     """
 
-    __slots__ = ("_arguments", "_elder", "_row", "_rows", "after", "make", "process")
+    __slots__ = ("_arguments", "_elder", "_prepared", "_row", "_rows", "after", "make", "process")
 
     def __init__(self, flags: int, process: C.c_int | None = None) -> None:
         self.process = C.c_int(-1) if process is None else process
@@ -159,39 +133,49 @@ class Fork:
         last = (0, address) if MACHINE == "aarch64" else (address, 0)
         self._elder = self._rows.add("clone", self._arguments[0] | _SIGCHLD, 0, self._arguments[1], *last, result=ANY)
         self._row = 0
+        self._prepared = False
         fork = machine_code.fork
         # SAFETY: the interpreter's documented step after a fork, in the child.
         self.after: Callable[[], object] = _after_in_child if fork is not None else nothing
         self.make: Callable[[int, int, int], int] = fork or self._make
 
-    def begin(self, cgroup_fd: int = -1) -> int:
+    def enter(self, *, group: bool) -> int:
         """
-        Prepare the interpreter for a fork, into a group of cgroup v2 where ``cgroup_fd`` is one.
+        Whether children are born in a group of cgroup v2; returns the address where its descriptor has to be by then.
+        """
+        if group:
+            self._arguments[0] |= CLONE_INTO_CGROUP
+        else:
+            self._arguments[0] &= ~CLONE_INTO_CGROUP
+            self._arguments[10] = 0
+        return C.addressof(self._arguments) + 8 * 10
 
-        The caller must have one thread, and do nothing before it forks.
+    def begin(self) -> int:
         """
-        arguments = self._arguments
-        if cgroup_fd >= 0:
-            arguments[0] |= CLONE_INTO_CGROUP
-            arguments[10] = cgroup_fd
-        elif arguments[10]:
-            arguments[0] &= ~CLONE_INTO_CGROUP
-            arguments[10] = 0
-        # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
-        _before()
+        Prepare the interpreter for a fork.
+
+        The caller must have one thread, and do nothing before it forks but what needs no lock of the interpreter's.
+        """
+        if not self._prepared:
+            self._prepared = True
+            # SAFETY: the interpreter's documented steps around fork(2): prepare, then the parent's or the child's half.
+            _before()
         return self._rows.address(self._row)
 
-    def over(self, pid: int) -> int:
+    def over(self, pid: int, *, again: bool = False) -> int:
         """
         In the parent: the child's process number, as this process sees it; 0 where it is to be begun once more.
 
-        Raises ``OSError``.
+        With ``again`` it stays prepared for the next one, which is for interpreters where nobody has asked to be told
+        of forks (``os.register_at_fork``).  Raises ``OSError``.
         """
-        # SAFETY: as above, in the parent.
-        _after_in_parent()
+        if not again:
+            self._prepared = False
+            # SAFETY: as above, in the parent.
+            _after_in_parent()
         if pid > 0:
             return pid
-        if pid == -errno.ENOSYS and self._row != self._elder and not self._arguments[10]:
+        if pid == -errno.ENOSYS and self._row != self._elder and not self._arguments[0] & CLONE_INTO_CGROUP:
             # Filters of containers refuse it, for they cannot read its flags, and let older programs use its elder.
             self._row = self._elder
             return 0
@@ -217,8 +201,12 @@ def fork_into(flags: int = 0, cgroup_fd: int = -1) -> int:
     if not flags and cgroup_fd < 0:
         return os.fork()
     fork = Fork(flags)
+    place = fork.enter(group=cgroup_fd >= 0)
+    if cgroup_fd >= 0:
+        # SAFETY: a word of the arguments that `fork` keeps.
+        C.c_uint64.from_address(place).value = cgroup_fd
     while True:
-        pid = fork.make(fork.begin(cgroup_fd), C.addressof(_NO_LISTS), C.addressof(_NO_LISTS))
+        pid = fork.make(fork.begin(), C.addressof(_NO_LISTS), C.addressof(_NO_LISTS))
         if pid < LEAST_ERROR:
             fork.after()
             return 0

@@ -12,7 +12,7 @@ import ctypes as C
 import errno
 import os
 
-from fastness._linux.plan import ANY, Plan
+from fastness._linux.plan import ANY, ONE, Plan, address, number
 from fastness._linux.syscalls import AT_FDCWD, raw
 
 # Access rights to files, in the order of their bits.
@@ -156,28 +156,40 @@ class Rulesets:
         version = abi()
         if not version:
             raise OSError(errno.ENOSYS, "landlock: the kernel does not have it or it is switched off")
-        self._made = -1
-        self._create, self._allow = Plan(), Plan()
-        self._new = C.c_int(-1)
-        self._create.add("landlock_create_ruleset", *_handled(version), 0, result=ANY, put_at=C.addressof(self._new))
+        #: The calls that make one; its descriptor, -1 until then; and 1 once all of its rules are in it.
+        self.calls = calls = Plan()
+        self.made, self.whole = number(), C.c_int(0)
+        calls.hold((self.made, self.whole))
+        place = address(self.made)
+        calls.add("landlock_create_ruleset", *_handled(version), 0, result=ANY, put_at=place)
+        loads, rules = [], []
         for fd, rights in beneath:
-            self._allow.add("landlock_add_rule", 0, _RULE_PATH_BENEATH, _beneath(rights & file_rights(version), fd), 0)
+            loads.append(calls.load(place))
+            rule = _beneath(rights & file_rights(version), fd)
+            rules.append(calls.add("landlock_add_rule", 0, _RULE_PATH_BENEATH, rule, 0))
+        for load, index in zip(loads, rules, strict=True):
+            calls.put_answer_at(load, calls.argument_at(index, 1))
+        calls.load(address(ONE), address(self.whole))
 
-    def make(self) -> int:
-        """The descriptor of a new one, which is the caller's.  Raises ``OSError``."""
-        self._create.run()
-        made = self._new.value
-        if made != self._made:
-            for index in range(len(self._allow)):
-                self._allow.put(index, made)
-            self._made = made
+    def make(self) -> None:
+        """Make one, unless there is one.  Raises ``OSError``."""
+        if self.whole.value:
+            return
+        self.drop()
         try:
-            self._allow.run()
+            self.calls.run()
         except OSError as error:
-            os.close(made)
+            if self.made.value < 0:
+                raise
+            self.drop()
             # Never an error that says of a kernel that it has no Landlock.
             raise OSError(errno.EIO, str(error)) from None
-        return made
+
+    def drop(self) -> None:
+        """Close what there is of one."""
+        made, self.made.value, self.whole.value = self.made.value, -1, 0
+        if made >= 0:
+            os.close(made)
 
 
 def plan_allow(calls: Plan, ruleset: int, path: C.Array[C.c_char], rights: int, free: int) -> None:

@@ -6,7 +6,8 @@ interpreter that only goes through a list writes to a hundred.  These instructio
 also make the fork itself, so that a child has made its calls before anything of Python runs in it.
 
 A *row* is ten words of 64 bits: the number of a call, its six arguments, the answer that is due, an address where the
-answer is put, or 0, and the answer of a call that had another one than was due.  A *list* is rows one after another;
+answer is put, or 0, and the answer of a call that had another one than was due.  In the place of a call a row may
+*load* the int at the address that is its first argument, which is then its answer.  A *list* is rows one after another;
 *lists* are pairs of addresses, of a list's first row and of what comes after its last, and after all pairs a zero.
 
 Where there are no such instructions (:func:`prepare`), Python does the same: :func:`make` is either.
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 ROW, DUE, PUT_AT, ANSWER = 10, 7, 8, 9
 #: As the answer that is due: any but an error.
 ANY = 1 << 63
+#: As the number of a call: none is made, and an int is loaded.
+LOAD = (1 << 64) - 1
 #: Bytes of a row.
 ROW_BYTES = 8 * ROW
 
@@ -76,12 +79,17 @@ end:
 one:                        # rbx: a row; returns its answer
     mov rax, [rbx]
     mov rdi, [rbx + 8]
+    test rax, rax
+    js load
     mov rsi, [rbx + 16]
     mov rdx, [rbx + 24]
     mov r10, [rbx + 32]
     mov r8, [rbx + 40]
     mov r9, [rbx + 48]
     syscall
+    ret
+load:
+    mov eax, [rdi]
     ret
 fork:                       # rdi: the row that forks; rsi: lists for the child; rdx: lists for the parent
     push rbx
@@ -113,11 +121,11 @@ _CODE = {
     "x86_64": bytes.fromhex(
         "535541544989fc498b1c244885db7441498b6c24084983c4104839eb73e9e836000000488b4b384839c8740d4885c979"
         "19483d01f0ffff7311488b4b404885c9740289014883c350ebcf488943484989dc4c89e0415c5d5bc3488b03488b7b08"
-        "488b7310488b53184c8b53204c8b43284c8b4b300f05c353415441554889fb4989f44989d5e8cfffffff4885c0741678"
-        "0e4889c34c89efe864ffffff4889d8415d415c5bc34c89e7e853ffffff48f7d0ebed"
+        "4885c07817488b7310488b53184c8b53204c8b43284c8b4b300f05c38b07c353415441554889fb4989f44989d5e8c7ff"
+        "ffff4885c07416780e4889c34c89efe85cffffff4889d8415d415c5bc34c89e7e84bffffff48f7d0ebed"
     )
 }
-_FORK_AT = 0x77
+_FORK_AT = 0x7F
 _PAGE = 4096
 
 #: Makes the calls of lists, by address; returns the address of the row that was answered otherwise than was due, or of
@@ -141,8 +149,8 @@ def in_python(lists: int) -> int:
         for at in range(first, end, ROW_BYTES):
             # SAFETY: as above.
             row = (C.c_uint64 * ROW).from_address(at)
-            # SAFETY: seven words, and what they point to is the caller's to keep.
-            answer: int = call(*row[:DUE])
+            # SAFETY: the int is the caller's to keep, and so is what a call's seven words point to.
+            answer: int = C.c_uint32.from_address(row[1]).value if row[0] == LOAD else call(*row[:DUE])
             due = row[DUE]
             if answer < 0 or (due < ANY and answer != due):
                 row[ANSWER] = -C.get_errno() if answer < 0 else answer

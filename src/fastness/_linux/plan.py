@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 #: Any result but an error will do.
 ANY = -1
-_SOL_SOCKET = _SCM_RIGHTS = 1
+#: What there is to load where a number is to become nothing, one, or that of no descriptor.
+ZERO, ONE, NONE = C.c_int(0), C.c_int(1), C.c_int(-1)
+_SOL_SOCKET = _SCM_RIGHTS = _POLLIN = 1
 #: Calls that a plan has room for at first.
 _ROOM = 8
 
@@ -38,6 +40,16 @@ def memory(content: bytes | int) -> Bytes:
     )
 
 
+def bytes_at(address: int, size: int) -> Bytes:
+    """The bytes at an address in memory that somebody else keeps."""
+    return (C.c_char * size).from_address(address)
+
+
+def content(memory: Bytes, size: int) -> bytes:
+    """The first so many bytes of this."""
+    return C.string_at(memory, min(size, C.sizeof(memory)))
+
+
 def words(count: int) -> Words:
     """So many words of 64 bits, all zero."""
     return (C.c_uint64 * count)()
@@ -46,6 +58,11 @@ def words(count: int) -> Words:
 def number() -> C.c_int:
     """An int that the kernel may write to, -1 until then."""
     return C.c_int(-1)
+
+
+def numbers(count: int) -> Numbers:
+    """So many ints that the kernel may write to, -1 until then."""
+    return (C.c_int * count)(*[-1] * count)
 
 
 def address(memory: C.Array[Any] | C.c_int, offset: int = 0) -> int:
@@ -95,6 +112,17 @@ class Plan:
         self._names.append(name)
         return index
 
+    def load(self, place: int, put_at: int = 0, *, result: int = ANY) -> int:
+        """
+        Add, in the place of a call, what loads the int at the address ``place``; returns its index.
+
+        It has to be ``result`` and is put into an int at the address ``put_at``, as the answer of a call.
+        """
+        index = self.add("getpid", place, result=result, put_at=put_at)
+        self._rows[ROW * index] = machine_code.LOAD
+        self._names[index] = "a number"
+        return index
+
     def add_message(self, socket: int, message: Bytes, count: int) -> tuple[Words, Numbers]:
         """
         Add the sending of ``message`` with so many descriptors (``sendmsg(2)``, ``cmsg(3)``).
@@ -112,6 +140,40 @@ class Plan:
         self.hold((message, part, rights))
         self.add("sendmsg", socket, header, 0, result=ANY)
         return part, (C.c_int * count).from_buffer(rights, 16)
+
+    def add_parts(self, socket: int, parts: list[Bytes], flags: int) -> None:
+        """Add the sending of one message that consists of these, which are read when it is sent."""
+        vector = words(2 * len(parts))
+        vector[:] = [word for part in parts for word in (C.addressof(part), C.sizeof(part))]
+        # As above, without any rights.
+        header = (C.c_uint64 * 7)(0, 0, C.addressof(vector), len(parts), 0, 0, 0)
+        self.hold((vector, *parts))
+        self.add("sendmsg", socket, header, flags, result=ANY)
+
+    def add_receipt(
+        self, socket: int, parts: list[tuple[int, int]], count: int, flags: int, *, result: int
+    ) -> tuple[int, Words, Words, Numbers]:
+        """
+        Add the receipt of a message into ``parts``, addresses with sizes, and of so many descriptors at most.
+
+        Returns the index of the call, the message's header, the header of its descriptors, which is 0 where none came,
+        and these (``recvmsg(2)``, ``cmsg(3)``).
+        """
+        vector = words(2 * len(parts))
+        vector[:] = [word for part in parts for word in part]
+        rights = words(2 + (count + 1) // 2)
+        # A `struct msghdr`, as above; the kernel writes down how much of the rights there was, and the flags.
+        header = (C.c_uint64 * 7)(0, 0, C.addressof(vector), len(parts), C.addressof(rights), C.sizeof(rights), 0)
+        size = C.c_int(C.sizeof(rights))
+        self.hold((vector, rights, size))
+        self.load(C.addressof(size), address(header, 5 * 8))
+        self.load(C.addressof(ZERO), address(rights))
+        index = self.add("recvmsg", socket, header, flags, result=result)
+        return index, header, rights, (C.c_int * count).from_buffer(rights, 16)
+
+    def due(self, index: int, result: int) -> None:
+        """Have a call be answered by this from now on."""
+        self._rows[ROW * index + DUE] = result
 
     def put(self, index: int, *arguments: int) -> None:
         """Give a call other first arguments."""
@@ -175,6 +237,18 @@ class Plan:
         return OSError(errno.EIO, f"{name}: answered {answer} where {self._rows[ROW * index + DUE]} was due")
 
 
+def quiet(fd: int, seconds: float) -> Plan:
+    """What waits so long (less than a second) for nothing to be read from a descriptor; ``ppoll(2)``."""
+    calls = Plan()
+    # A `struct pollfd`, and a `struct timespec`, which the kernel makes the time that was left.
+    asked = memory(struct.pack("=ihh", fd, _POLLIN, 0))
+    pause, nanoseconds = words(2), C.c_int(int(seconds * 1e9))
+    calls.hold(nanoseconds)
+    calls.load(C.addressof(nanoseconds), address(pause, 8))
+    calls.add("ppoll", asked, 1, pause, 0, 8)
+    return calls
+
+
 class Plans:
     """Plans one after another, to which nothing is added any more."""
 
@@ -195,6 +269,11 @@ class Plans:
             if one.address() <= reached < one.address(len(one)):
                 return number, (reached - one.address()) // ROW_BYTES
         raise ValueError("a call of none of these plans")
+
+    def failed(self, reached: int) -> OSError:
+        """What to raise for the call that :func:`machine_code.make` has returned."""
+        number, index = self.at(reached)
+        return self.plans[number].failed(index)
 
     def from_on(self, number: int) -> int:
         """The address for :func:`machine_code.make` of the plans from this one on."""

@@ -103,6 +103,7 @@ def prctl(option: int, second: int = 0, third: int = 0, fourth: int = 0, fifth: 
 # ------------------------------------------------------------------------------------------- namespaces(7)
 
 CLONE_INTO_CGROUP = 0x200000000
+CLONE_THREAD = 0x00010000
 CLONE_NEWTIME = 0x00000080
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000

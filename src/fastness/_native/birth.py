@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import struct
 
 from fastness._linux import landlock, machine_code, mounts, plan, profiles, seccomp
 from fastness._linux.syscalls import (
@@ -27,16 +28,17 @@ from fastness._linux.syscalls import (
     capability_arguments,
 )
 from fastness._native.box import FOLDERS, MOTHERS, RECORDING, TALK, WANTED
+from fastness._native.datagrams import NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_SIZES = struct.Struct("=IQI")
 _SIGKILL = 9
 _ALL = 0xFFFFFFFF
 #: Bytes of a path, with the zero after it (``PATH_MAX``).
 _PATH = 4096
-_MESSAGE = 512
 #: Bytes of what a mother answers.
 _NEWS = 500
 
@@ -58,12 +60,12 @@ class Birth:
         #: Whether packages that nobody here has read may have something done in a child (``os.register_at_fork``).
         self._foreign: bool = config.get("foreign", False)
         self.own_users = self.isolated and own_users
-        self.name = ""
         self.work, self.temporary = "/work", "/tmp"  # noqa: S108  # of each guest alone, in `isolated`
         self.ahead = False
         #: Whether it will most likely call the host.
         self.calls = False
-        self.talk = -1
+        #: The descriptors of the last request, of which the first is its conversation.
+        self.received = plan.numbers(1)
         self.layers: dict[str, str] = {}
         self.gaps: list[tuple[str, str]] = []
         #: The first words of a guest that has all its walls, and the call that says them.
@@ -71,10 +73,9 @@ class Birth:
         self.greet = plan.Plan()
         self._parent = parent
         self._made_for: object = None
-        #: What it is a birth for, and what is known of the rules for what its guest may read.
+        #: What it is a birth for, and why its guest has no rules for what it may read, where it has none.
         self._suits: dict[str, Any] | None = None
-        self._walls: tuple[bool, str] = (False, "")
-        self._files = self._file_bytes = 0
+        self._no_rules = ""
         self.into_group = False
         #: All calls of a guest in their order; those which the fork makes, and how far it has come with them.
         self.steps = self.early = plan.Plans(())
@@ -82,8 +83,8 @@ class Birth:
         #: What the fork leaves to be made, and what making it returns.
         self.rest = self.end = self.steps.end
         self.reached = 0
-        #: Descriptors that come with a request, and where in the first calls these are.
-        self.ends = self._first = 0
+        #: Descriptors that come with a request.
+        self.ends = 0
         self._work, *self._paths = [plan.memory(_PATH) for _ in range(4)]
         #: The folder whose paths are in these, where each guest has one.
         self._folder = b""
@@ -127,8 +128,8 @@ class Birth:
         if not self.own_users:
             # The mother has users to map, and may be waiting for this processor, on which there is a lot to do now.
             give_way.add("sched_yield")
-        #: What the zygote does as soon as there is a guest.
-        self.next = plan.Plans([self.ask, give_way] if self.isolated else [])
+        #: What the zygote does as soon as there is a guest, before all else, since that waits for the mother's answer.
+        self.next = [self.ask, give_way] if self.isolated else []
         #: The first of these.
         self.process = plan.first_of(self.rights)
 
@@ -148,77 +149,82 @@ class Birth:
         own_numbers = [] if own else profiles.own_number(MACHINE, name)
         self._own_numbers = [plan.address(self.code, 4 * (2 * index + 1)) for index in own_numbers]
         self.hand_over = plan.Plan()
-        self._message = plan.memory(_MESSAGE)
-        self._part, self.told_by = self.hand_over.add_message(RECORDING, self._message, 1)
+        text = f'{{"box": "{"-" * NAME}", "profile": "{self.profile}"}}'.encode()
+        self._message = plan.memory(text)
+        #: The name of the guest, which is in the message to the launcher.
+        self.name_at = plan.address(self._message, text.index(b"-"))
+        _, self.told_by = self.hand_over.add_message(RECORDING, self._message, 1)
         self.told_by[0] = FOLDERS
         self.last = plan.Plan()
         # The listener, the mother's socket, the launcher's, and nothing that is not among these.
         self.last.add("close_range", MOTHERS, _ALL, 0)
 
-    def prepare(
-        self,
-        name: str,
-        uid: int,
-        folder: bytes,
-        wanted: dict[str, Any],
-        fds: list[int],
-        ruleset: int | None,
-        no_rules: str,
-    ) -> None:
-        """
-        Make this the birth of the guest ``name`` of user ``uid``, which is otherwise as ``wanted`` says.
+    @property
+    def user_at(self) -> int:
+        """Where the number of its user has to be by the time that it is asked for."""
+        return plan.address(self._wanted)
 
-        ``folder`` has its work folder and its folder for temporary files, where these are not the same for all.
+    @property
+    def talk(self) -> int:
+        """The descriptor of its conversation, before it has that at the number which all guests have."""
+        return self.received[0]
 
-        ``fds`` are its conversation, its output and its errors, what it enters its control groups by, and at the end
-        those of the pipe on which the mother tells it, where there is one.  Of the same object for ``wanted``, nothing
-        is looked at again.  Raises ``OSError``.
+    def suit(self, wanted: dict[str, Any], no_rules: str) -> None:
         """
-        walls = ruleset is None, no_rules
-        if wanted is not self._suits or walls != self._walls:
-            # Until all of it is there, none of it is.
-            self._suits = None
-            self._suit(wanted, *walls)
-            self._suits, self._walls = wanted, walls
-        if folder != self._folder:
-            self._live_in(folder)
-        self.name, self.talk = name, fds[0]
-        arrange, first = self.arrange, self._first
-        # After those of its conversation and its output there are those of its groups.
+        Make this the birth of guests that are as ``wanted`` says, and without rules for a reason that there is.
+
+        Nothing is looked at again of the same object.  Where the calls are other ones now, :attr:`steps` is.  Raises
+        ``OSError``.
+        """
+        if wanted is self._suits and no_rules == self._no_rules:
+            return
+        # Until all of it is there, none of it is.
+        self._suits = None
+        self._suit(wanted, no_rules)
+        self._suits, self._no_rules = wanted, no_rules
+
+    def take(self, calls: plan.Plan, ends: plan.Numbers, ruleset: int, group: int) -> None:
+        """
+        Add to ``calls`` what puts a guest's own numbers where its calls find them.
+
+        These are in :attr:`received` (its conversation, its output, its errors, what it enters its control groups by)
+        and in ``ends``, those of the pipe on which the mother tells it.  ``ruleset`` is the address of that of its
+        rules, ``group`` the one for the descriptor of a group that it is born in.
+        """
+        first = len(self.arrange) - self.ends
         for index in range(self.ends):
-            arrange.put(first + index, fds[index])
+            calls.load(plan.address(self.received, 4 * index), self.arrange.argument_at(first + index, 1))
+        if self.into_group:
+            calls.load(plan.address(self.received, 4 * 3), group)
         if self.isolated:
-            told, telling = fds[-2:]
-            arrange.put(0, telling)
-            self.awaits.put(0, told)
-            self.ask.forget_answer(0)
-            self.rights[1], self.rights[2] = telling, fds[0]
-            WANTED.pack_into(self._wanted, 0, uid, self._files, self._file_bytes, not self.own_users)
-        if ruleset is not None:
-            self._rules.put(self._places["rules"], ruleset)
+            told, telling = plan.address(ends), plan.address(ends, 4)
+            calls.load(telling, self.arrange.argument_at(0, 1))
+            calls.load(told, self.awaits.argument_at(0, 1))
+            calls.load(telling, plan.address(self.rights, 4))
+            calls.load(plan.address(self.received), plan.address(self.rights, 8))
+        if not self._no_rules:
+            calls.load(ruleset, self._rules.argument_at(self._places["rules"], 1))
         if self.own_users:
             for call in ("setresgid", "setresuid"):
-                self.give_up.put(self._places[call], uid, uid, uid)
-        message = f'{{"box": "{name}", "profile": "{self.profile}"}}'.encode()
-        self._message.value = message
-        self._part[1] = len(message)
+                for number in (1, 2, 3):
+                    calls.load(self.user_at, self.give_up.argument_at(self._places[call], number))
 
-    def _suit(self, wanted: dict[str, Any], no_ruleset: bool, no_rules: str) -> None:
+    def _suit(self, wanted: dict[str, Any], no_rules: str) -> None:
         """Put together what all guests have in common that are wanted so."""
         self.ahead, self.calls, self.into_group = wanted["ahead"], wanted["calls"], wanted["into_group"]
-        self._files, self._file_bytes = wanted["files"], wanted["file_bytes"]
         entrances = wanted["entrances"]
         if entrances != self._entrances:
             self.arrange = self._arrange(entrances)
             self._made_for = None
         self.ends = 3 + entrances
-        self._first = len(self.arrange) - self.ends
         if self.isolated:
+            # All of `WANTED` but the user, who comes with each request.
+            _SIZES.pack_into(self._wanted, 4, wanted["files"], wanted["file_bytes"], not self.own_users)
             for buffer, path in zip(self._paths, wanted["writable"], strict=False):
                 buffer.value = path.encode()
         limits = wanted["limits"]
         writable = len(wanted["writable"]) if self.isolated else 2
-        kind = self.into_group, self.ahead, writable, [what for what, _ in limits], no_ruleset, no_rules
+        kind = self.into_group, self.ahead, writable, [what for what, _ in limits], no_rules
         if kind != self._made_for:
             # As above.
             self._made_for = None
@@ -229,8 +235,10 @@ class Birth:
             most = resource.getrlimit(what)[1]
             array[0] = array[1] = value if most == resource.RLIM_INFINITY else min(value, most)
 
-    def _live_in(self, folder: bytes) -> None:
+    def live_in(self, folder: bytes) -> None:
         """Put the folders of a guest of `confined` where its calls find them.  Raises ``OSError``."""
+        if folder == self._folder:
+            return
         if len(folder) >= _PATH - 8:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         self._folder = b""
@@ -242,9 +250,7 @@ class Birth:
         self._paths[1].value = temporary
         self._folder = folder
 
-    def _build(
-        self, into_group: bool, ahead: bool, writable: int, limits: list[int], no_ruleset: bool, no_rules: str
-    ) -> None:
+    def _build(self, into_group: bool, ahead: bool, writable: int, limits: list[int], no_rules: str) -> None:
         """The calls between the mother's answer and the filter, and with that all of them in their order."""
         calls = self.give_up = plan.Plan()
         place = self._places
@@ -257,7 +263,7 @@ class Birth:
             if into_group:
                 calls.add("unshare", CLONE_NEWCGROUP)
             calls.add("chdir", b"/work")
-        kept = 0 if no_ruleset else 1
+        kept = 0 if no_rules else 1
         free = FOLDERS + kept
         self.arrive = plan.Plan()
         first = calls if self.isolated else self.arrive
@@ -303,11 +309,11 @@ class Birth:
             new = plan.words(2)
             calls.add("prlimit64", 0, what, new, 0)
             self._limits.append(new)
-        self.gaps = [("landlock", no_rules)] if no_ruleset else []
+        self.gaps = [("landlock", no_rules)] if no_rules else []
         if kept:
             calls.add("landlock_restrict_self", FOLDERS, 0)
             calls.add("close", FOLDERS)
-        self.layers = self._layers(0 if no_ruleset else landlock.abi())
+        self.layers = self._layers(0 if no_rules else landlock.abi())
         if self.boot is not None:
             self.said = self.boot.greeting(self.layers, self.gaps)
             self.greet = plan.Plan()

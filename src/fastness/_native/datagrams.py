@@ -16,6 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: Bytes of a guest's name, and what the zygote is asked for it with: that, and its user.
+NAME = 12
+ASKED = f"={NAME}sI"
+#: What is told of its end: nothing, its name, its status (wait(2)), and what it has used (getrusage(2)).
+ENDED = f"=I{NAME}si18q"
 #: Bytes of one message.
 SIZE = 1 << 17
 #: Descriptors of one message.

@@ -5,7 +5,6 @@ The rules of the next guest for what it may read, made before it is asked for.
 from __future__ import annotations
 
 import errno
-import os
 
 from fastness._linux import landlock
 from fastness._native import box
@@ -23,38 +22,29 @@ class Rules:
         self._rights = rights
         self._programs = landlock.EXECUTE if programs else 0
         self._isolated = isolated
-        self._rulesets: landlock.Rulesets | None = None
-        #: The ruleset of the next guest, None where the kernel has none; and why not.
-        self.ready: int | None = None
+        #: What makes them; None where the kernel has none, and then why not.
+        self.rulesets: landlock.Rulesets | None = None
         self.why_none = ""
 
     def make(self) -> None:
         """
-        Have one ready where there are any, which takes longer than most of a birth.
+        Have them ready where there are any, which takes longer than most of a birth.
 
         Raises ``OSError``: a want of descriptors or memory passes, and what it costs is one birth and not the wall of
         all to come.
         """
-        if self.ready is not None or self.why_none:
+        if self.why_none:
             return
         try:
-            if self._rulesets is None:
-                self._rulesets = landlock.Rulesets(
+            if self.rulesets is None:
+                self.rulesets = landlock.Rulesets(
                     [
                         (box.FOLDERS + index, rights if rights == landlock.DEVICE else rights | self._programs)
                         for index, rights in enumerate(self._rights)
                     ]
                 )
-            self.ready = self._rulesets.make()
+            self.rulesets.make()
         except OSError as error:
             if not self._isolated or error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
                 raise
-            self.why_none = error.strerror or str(error)
-
-    def taken(self) -> bool:
-        """A guest has its own copy of what was ready; whether the next one needs another."""
-        if self.ready is None:
-            return False
-        os.close(self.ready)
-        self.ready = None
-        return True
+            self.rulesets, self.why_none = None, error.strerror or str(error)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import json
 import os
 import select
 import socket
 import sys
 
-from fastness._linux import cloning, landlock, memory, privileges, profiles, seccomp
+from fastness._linux import cloning, landlock, machine_code, memory, plan, privileges, profiles, seccomp
 from fastness._linux.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNS,
@@ -27,7 +26,7 @@ from fastness._linux.syscalls import (
     PR_SET_CHILD_SUBREAPER,
     prctl,
 )
-from fastness._native import belongings, birth, box, datagrams, interior, rules
+from fastness._native import asked, belongings, birth, box, datagrams, endings, interior, rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ _CAP_SYS_ADMIN = 21
 #: What making a guest takes: its user, its namespaces, and giving all of this up.
 _CAPABILITIES = (_CAP_SETGID, _CAP_SETUID, _CAP_SETPCAP, _CAP_SYS_ADMIN)
 
-#: Bytes of a request: a few numbers and paths.
-_REQUEST = 1 << 15
 #: Seconds without a request after which the next guest is prepared: the last one is on its way then, and needs one of
 #: the processors, and the next request may come before long.
 _QUIET_S = 0.0003
@@ -56,8 +53,6 @@ _NONE_OF = (
 )  # fmt: skip
 #: To take a zygote apart in a guest would touch, and so copy, many pages for nothing.
 _kept: list[object] = []
-#: As json.loads, for a text of the caller's, with nothing around its value.
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # not documented
 
 
 def run(
@@ -124,19 +119,21 @@ class _Zygote:
         self.ready: list[tuple[int, int]] = []
         #: A conversation with itself, in which a request is rehearsed.
         self.mirror: list[socket.socket] = []
-        #: What was asked for last: the guest's name, user and folder, the rest of the request as it came and as it was
-        #: understood, and the descriptors that came with it.
-        self.text = self.rest = self.folder = b""
-        self.name, self.uid = "", 0
-        self.request: dict[str, Any] = {}
-        self.fds: list[int] = []
+        self.asked: Any = None
+        self.endings: Any = None
         self.fork = cloning.Fork(0)
-        #: The rows of the next fork: its own, the child's, this process's; what it returns where the child has made all
-        #: of them.  And whether it is to be made once more.
-        self.row = self.calls = self.then = self.done = 0
+        #: Whether nobody else is told of forks, so that the interpreter can stay prepared for them.
         self.again = False
-        self.reaper = cloning.Reaper()
-        self._live: dict[int, tuple[int, str]] = {}
+        #: Whether the next fork is that of the last turn, once more.
+        self.once_more = False
+        #: The rows of the next fork: its own, the child's, this process's; what it returns where the child has made all
+        #: of them.
+        self.row = self.calls = self.then = self.done = 0
+        #: Makes lists of calls; the number of the socket, or -1.
+        self.make = machine_code.make
+        self.own = -1
+        #: What waits for quiet, and then makes the rules of the next guest.
+        self.quiet = plan.Plans([])
 
     def prepare(self) -> None:
         config = self.config
@@ -226,14 +223,14 @@ class _Zygote:
     def serve(self) -> Callable[[], None]:
         """Fork for ever; returns in each guest, what it does."""
         self._settle_guests()
-        fork, after, then = self.fork.make, self.fork.after, self.then
+        fork, after, least_error = self.fork.make, self.fork.after, cloning.LEAST_ERROR
         # From here and from no deeper frame, each of which would be a few pages more to copy.  Guests leave this frame,
         # and take apart what is in it: so all else is in this object.
         while True:
             if not self._turn():
                 continue
-            pid = fork(self.row, self.calls, then)
-            if pid < cloning.LEAST_ERROR:
+            pid = fork(self.row, self.calls, self.then)
+            if pid < least_error:
                 after()
                 if pid != self.done:
                     self.birth.reached = ~pid
@@ -268,8 +265,12 @@ class _Zygote:
             flags |= CLONE_NEWUSER
         # The kernel puts a guest's process where it is handed to the mother from.
         self.fork = cloning.Fork(flags, self.birth.process)
-        # Before all else, since a guest of `isolated` waits for the mother's answer.
-        self.then = self.birth.next.address
+        control = self.own = self.control.fileno()
+        self.asked = asked.Asked(control, self.birth, self.rules, self.fork)
+        self.endings = endings.Endings(control)
+        self.again = not foreign
+        if self.rules.rulesets is not None:
+            self.quiet = plan.Plans([plan.quiet(control, _QUIET_S), self.rules.rulesets.calls])
         # Nothing closes these numbers in a guest, where they are given to something else soon.
         _kept.append(self)
         # What a fork does not find it need not copy.
@@ -281,119 +282,66 @@ class _Zygote:
 
     def _turn(self) -> bool:
         """Take some of what has come; True where that is to fork now."""
-        if self.again:
-            return self._ask()
+        if self.once_more:
+            self.once_more = False
+            return True
         if not self.ready:
-            self.ready = self.poller.poll(self._patience())
+            if self.wants_rules:
+                # Unless somebody asks for the next guest already.
+                self.wants_rules = False
+                self.wants_rehearsal = self.make(self.quiet.address) == self.quiet.end
+            # poll(2) knows no part of a millisecond.
+            self.ready = self.poller.poll(_STILL_MS if self.wants_rehearsal else None)
             if not self.ready:
-                self._prepare_next()
+                self.wants_rehearsal = False
+                # What fails is tried again with the next guest.
+                with contextlib.suppress(OSError):
+                    self.asked.rehearse(*self.mirror)
                 return False
         fd = self.ready.pop()[0]
-        if fd == self.control.fileno():
-            self.text, self.fds = datagrams.receive_raw(self.control, _REQUEST)
-            if not self.text:
-                os._exit(0)
-            self._understand()
+        if fd == self.own:
             return self._ask()
         self.poller.unregister(fd)
-        self._reap(fd)
+        self.endings.tell(fd)
         return False
 
-    def _patience(self) -> int | None:
-        """Milliseconds without a request, or an end, after which the next guest is prepared."""
-        if self.wants_rules:
-            # poll(2) knows no part of a millisecond.
-            return None if select.select([self.control], [], [], _QUIET_S)[0] else 0
-        return _STILL_MS if self.wants_rehearsal else None
-
-    def _prepare_next(self) -> None:
-        first, self.wants_rules = self.wants_rules, False
-        self.wants_rehearsal = first
-        try:
-            if first:
-                self.rules.make()
-            else:
-                self._rehearse()
-        except OSError:
-            # It is done with the next guest.  More than a plain `try` would be more to write to, and so to copy.
-            pass
-
-    def _understand(self) -> None:
-        """Take in the request that has come; what is as in the last one is not looked into again."""
-        name, uid, self.folder, rest = self.text.split(b"\0", 3)
-        self.name, self.uid = name.decode(), int(uid)
-        if rest != self.rest:
-            self.request = _scan(rest.decode(), 0)[0]
-            self.rest = rest
-
     def _ask(self) -> bool:
-        """Prepare the birth that was asked for; False where there is none."""
-        fds = self.fds
-        try:
-            if self.isolated and not self.again:
-                fds.extend(os.pipe2(os.O_CLOEXEC))
-            self.again = False
-            self.rules.make()
-            if not cloning.single_threaded():
-                raise OSError(11, "the zygote has more than one thread")
-            self._prepare(fds)
+        """Take what is asked for now; False where that is no birth."""
+        wanted = self.asked
+        reached = self.make(wanted.address)
+        if reached != wanted.end:
+            try:
+                wanted.go_on(reached)
+            except OSError as error:
+                self._unborn(error)
+                return False
             self.calls, self.done = self.birth.early.address, ~self.birth.early.end
-            self.row = self.fork.begin(fds[3] if self.birth.into_group else -1)
-        except OSError as error:
-            self._unborn(error)
-            return False
+            self.then = wanted.then.address
+            if self.rules.rulesets is None:
+                self.quiet = plan.Plans([])
+        if not (self.again and self.row):
+            self.row = self.fork.begin()
         return True
 
     def _unborn(self, error: OSError) -> None:
-        datagrams.send(self.control, {"unborn": self.name, "why": str(error), "errno": error.errno})
-        self._close()
-
-    def _close(self) -> None:
-        while self.fds:
-            os.close(self.fds.pop())
+        name = self.asked.name.raw.decode()
+        datagrams.send(self.control, {"unborn": name, "why": str(error), "errno": error.errno})
+        self.asked.close()
 
     def _forked(self, pid: int) -> None:
         """See to a guest that was just born, or to why there is none."""
-        try:
-            pid = self.fork.over(pid)
-        except OSError as error:
-            self._unborn(error)
-            return
-        if pid == 0:
-            self.again = True
-            return
-        if self.isolated and self.birth.ask.answer(0) < 0:
-            # It was not taken at once.  Where she cannot be asked, the guest finds the end of its pipe and says so.
-            with contextlib.suppress(OSError):
-                box.ask_mother(self.birth)
-        watch = self.fork.process.value
-        self._live[watch] = (pid, self.name)
-        self.poller.register(watch, select.POLLIN)
-        self._close()
-        if self.rules.taken():
-            self.wants_rules, self.wants_rehearsal = True, False
-
-    def _prepare(self, fds: list[int]) -> None:
-        ruleset, why_none = self.rules.ready, self.rules.why_none
-        self.birth.prepare(self.name, self.uid, self.folder, self.request, fds, ruleset, why_none)
-
-    def _rehearse(self) -> None:
-        """Go through the last request once more: what this writes to after a fork is copied, which is done by then."""
-        back, forth = self.mirror
-        datagrams.send_raw(back, self.text, [0] * self.birth.ends)
-        self.text, self.fds = datagrams.receive_raw(forth, _REQUEST)
-        try:
-            if self.isolated:
-                self.fds.extend(os.pipe2(os.O_CLOEXEC))
-            self._understand()
-            self._prepare(self.fds)
-        finally:
-            self._close()
-
-    def _reap(self, fd: int) -> None:
-        pid, name = self._live.pop(fd)
-        os.close(fd)
-        status, resident, micros = self.reaper.take(pid)
-        # Names are the caller's, and need no quoting.
-        message = f'{{"exit": "{name}", "status": {status}, "rss": {resident}, "cpu": {micros}e-6}}'
-        self.control.send(message.encode())
+        if pid < 0 or not self.again:
+            try:
+                pid = self.fork.over(pid, again=self.again)
+            except OSError as error:
+                self._unborn(error)
+                return
+            if pid == 0:
+                self.row, self.once_more = self.fork.begin(), True
+                return
+        wanted, process = self.asked, self.fork.process.value
+        self.endings.live[process] = pid, wanted.name.raw
+        self.poller.register(process, select.POLLIN)
+        if not wanted.done.value:
+            wanted.mend()
+        self.wants_rules, self.wants_rehearsal = True, False

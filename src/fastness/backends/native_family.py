@@ -15,6 +15,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from fastness._native import datagrams
 from fastness.backends import native_birth, native_folders
 from fastness.backends.box import Box, BoxLost, become_ready
 from fastness.backends.native_guest import Early, Guest, Size, unborn
@@ -200,7 +201,7 @@ class Family:
         try:
             # The ends are taken off this list before they are closed: an interrupt in between leaves one open, and
             # closes none twice, whose number might be another's by then.
-            box, ends = unborn(f"b{next(_names)}", waiting)
+            box, ends = unborn(f"b{next(_names):0{datagrams.NAME - 1}d}", waiting)
         except OSError as error:
             raise BackendError("making a guest", error, "free descriptors, or use fewer guests at once") from None
         guest = Guest(box, zygote, key)

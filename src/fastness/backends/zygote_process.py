@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -42,8 +43,8 @@ _AGAIN_S = 0.002
 _FULL = frozenset({errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS})
 #: Messages that are taken in at once: more than a socket holds.
 _AT_ONCE = 1024
-
-
+#: What each request has: the guest's name and its user.
+_HEAD = struct.Struct(datagrams.ASKED)
 #: What of a request is each guest's own.
 _OWN = frozenset({"box", "uid", "folder"})
 
@@ -69,6 +70,8 @@ class ZygoteProcess:
         self._ready = False
         #: What it is importing just now, of what the caller has asked for.
         self._importing = ""
+        #: The folder and all else that the last guest was asked for with, which it need not be told again.
+        self._last = b"", b""
         self._failed: dict[str, Any] | None = None
         self._told = zygote_words.Told()
         self._gone = False
@@ -180,14 +183,17 @@ class ZygoteProcess:
     def _send(self, message: dict[str, Any], fds: list[int]) -> bool:
         """Send a request; False where there is no room for it, or for its descriptors, in the socket."""
         name = message["box"]
-        # What each guest has for itself comes first; the rest is mostly that of the last one, byte for byte, and then
-        # the zygote looks at it no further.
         rest = msgspec.json.encode({key: value for key, value in message.items() if key not in _OWN})
-        data = b"%s\0%d\0%s\0%s" % (name.encode(), message["uid"], os.fsencode(message["folder"]), rest)
+        folder = os.fsencode(message["folder"])
+        data = _HEAD.pack(name.encode(), message["uid"])
         self._told.ask(name)
         try:
             with self._lock:
+                last = self._last
+                if last != (folder, rest):
+                    data += b"%s\0%s" % (b"" if folder == last[0] else folder, b"" if rest == last[1] else rest)
                 datagrams.send_raw(self._control, data, fds)
+                self._last = folder, rest
                 self.guests += 1
         except OSError as error:
             self._told.forget(name)

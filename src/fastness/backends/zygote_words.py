@@ -8,17 +8,21 @@ anything, in any amount.
 from __future__ import annotations
 
 import json
+import struct
 import threading
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from fastness._native import datagrams
+
 _Name = Annotated[str, Meta(max_length=200)]
 _Text = Annotated[str, Meta(max_length=1 << 14)]
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 #: Refused calls of one guest that are kept; its launcher keeps no more either.
 _RECORDS_MAX = 64
+_TOLD = struct.Struct(datagrams.ENDED)
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -46,10 +50,22 @@ class Word(msgspec.Struct, frozen=True):
 def decode(data: bytes) -> Word:
     """A message.  Raises ``ValueError`` for what is none."""
     try:
+        if data[:1] == b"\0":
+            return msgspec.convert(_ending(data), Word)
         # Names of files may hold what is no text, which only this decoder takes.
         return msgspec.convert(_decoder.decode(data.decode("utf-8", "surrogatepass")), Word)
     except RecursionError:
         raise ValueError("a message is nested too deeply") from None
+
+
+def _ending(data: bytes) -> dict[str, Any]:
+    """How a guest ended, which comes in the words of the kernel (``getrusage(2)``)."""
+    try:
+        _, name, status, user_s, user_us, system_s, system_us, resident, *_ = _TOLD.unpack(data)
+    except struct.error:
+        raise ValueError("the end of a guest is told in other words") from None
+    used = (user_s + system_s) + (user_us + system_us) / 1e6
+    return {"exit": name.decode(), "status": status, "rss": resident, "cpu": used}
 
 
 def _refuse(name: str) -> None:

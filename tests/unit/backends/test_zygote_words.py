@@ -3,18 +3,60 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastness._native import datagrams
 from fastness.backends import zygote_words
 from fastness.backends.zygote_words import Told
 
 
 def word(**fields: Any) -> zygote_words.Word:
     return zygote_words.decode(json.dumps(fields).encode())
+
+
+def ending(name: bytes = b"b00000000001", status: int = 0, user: int = 0, more: int = 0, resident: int = 0) -> bytes:
+    """How a zygote tells the end of a guest: in the words of the kernel."""
+    return struct.pack(datagrams.ENDED, 0, name, status, user, more, 0, 0, resident, *[0] * 13)
+
+
+def test_an_end_in_the_words_of_the_kernel() -> None:
+    """The status as wait(2) has it, the time of both kinds together, and the most memory."""
+    told = zygote_words.decode(
+        struct.pack(datagrams.ENDED, 0, b"b00000000001", 9, 1, 250_000, 2, 500_000, 1234, *[7] * 13)
+    )
+    assert (told.exit, told.status, told.rss, told.cpu) == ("b00000000001", 9, 1234, 3.75)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0", ending()[:-1], ending() + b"\0", ending(status=-1), ending(status=65536), ending(user=-1),
+        ending(user=1 << 62), ending(more=-1), ending(resident=-1), ending(resident=1 << 60),
+        ending(name=b"\xff" * 12), b"\0" * 4096,
+    ],
+)  # fmt: skip
+def test_what_is_no_end(data: bytes) -> None:
+    """It is refused as a whole."""
+    with pytest.raises(ValueError, match=r"."):
+        zygote_words.decode(data)
+
+
+@given(st.binary(max_size=200) | st.binary(min_size=164, max_size=164))
+def test_any_bytes_are_an_end_or_refused(data: bytes) -> None:
+    """What is taken is within bounds, whoever wrote it."""
+    try:
+        told = zygote_words.decode(b"\0" + data[1:])
+    except ValueError:
+        return
+    assert told.exit is not None
+    assert 0 <= told.status <= 0xFFFF
+    assert told.rss >= 0
+    assert 0 <= told.cpu <= 1e9
 
 
 def test_all_that_ours_say() -> None:

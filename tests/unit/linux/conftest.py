@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import emulator
+from fastness._linux import machine_code, syscalls
 
 SOURCE = str(Path(__file__).resolve().parents[3] / "src")
 
@@ -72,3 +73,17 @@ def child() -> Child:
 def interpret() -> Callable[..., int]:
     """An interpreter of classic BPF: ``interpret(program, nr, args, arch)`` is what the kernel would decide."""
     return emulator.interpret
+
+
+@pytest.fixture(params=["machine code", "python"])
+def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Either maker of calls, and afterwards the one that there was."""
+    monkeypatch.setattr(machine_code, "make", machine_code.in_python)
+    monkeypatch.setattr(machine_code, "fork", None)
+    if request.param == "machine code":
+        if syscalls.MACHINE != "x86_64":
+            pytest.skip("the machine code is for x86_64")
+        assert machine_code.prepare()
+        assert machine_code.make is not machine_code.in_python
+    name: str = request.param
+    return name

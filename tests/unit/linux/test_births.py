@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastness._linux import cloning, plan
+from fastness._linux import plan
 from fastness._native import birth, box
 
 
@@ -99,7 +99,7 @@ def test_packages_have_their_turn_before_any_call(monkeypatch: pytest.MonkeyPatc
     ):
         config = {"tier": tier, "kind": "python", "profile": f"guest/{tier}", "record": False, "foreign": foreign}
         made = birth.Birth(config, None, os.getpid(), own_users=False)
-        made.prepare("b1", 0, b"/box", request, [3, 4, 5, 6, 7], None, "no rules")
+        made.suit(request, "no rules")
         assert (tier, foreign, len(made.early.plans)) == (tier, foreign, count)
         assert made.rest == made.steps.from_on(count)
 
@@ -148,25 +148,6 @@ def test_a_birth_that_was_prepared_in_half_is_prepared_anew(monkeypatch: pytest.
 
     monkeypatch.setattr(birth.Birth, "_build", failing)
     with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
-        made.prepare("b1", 0, b"/box", request, [3, 4, 5], None, "no rules")
-    made.prepare("b2", 0, b"/box", request, [3, 4, 5], None, "no rules")
+        made.suit(request, "no rules")
+    made.suit(request, "no rules")
     assert len(made.give_up) == whole[0] > 0
-
-
-def test_a_child_is_taken_with_what_it_used() -> None:
-    """As ``os.wait4`` tells it: the status, the most memory, the processor time."""
-    reaper = cloning.Reaper()
-    for status in (0, 3):
-        pid = os.fork()
-        if pid == 0:
-            held = bytearray(64 << 20)
-            held[::4096] = bytes(len(held[::4096]))
-            while os.times().user < 0.05:
-                sum(range(1000))
-            os._exit(status)
-        found, resident, micros = reaper.take(pid)
-        assert os.waitstatus_to_exitcode(found) == status
-        assert resident > 64 << 10
-        assert 50_000 <= micros < 5_000_000
-    with pytest.raises(OSError, match="wait4: No child processes"):
-        reaper.take(pid)

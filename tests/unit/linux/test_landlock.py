@@ -72,16 +72,21 @@ def test_rulesets_of_one_kind_are_each_as_one_by_itself(child: Child, user: str,
     rules = """
 above = os.open(folder, os.O_PATH)
 kind = landlock.Rulesets([(above, landlock.READ)])
-first = kind.make()
-second = kind.make()
+kind.make()
+first = kind.made.value
+kind.make()
+print(kind.made.value == first)
+kind.made.value, kind.whole.value = -1, 0
+kind.make()
+second = kind.made.value
 print(first != second)
 syscalls.raw("landlock_restrict_self", second, 0)
 """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         code = f"folder = {str(open_folder)!r}; port = {listener.getsockname()[1]}" + _TRY % rules
         lines = child(code, user=user).stdout.splitlines()
-    assert lines[:2] == ["succeeded succeeded succeeded succeeded", "True"]
-    assert lines[2] == f"succeeded EACCES EACCES {'EACCES' if landlock.abi() >= 4 else 'succeeded'}"
+    assert lines[:3] == ["succeeded succeeded succeeded succeeded", "True", "True"]
+    assert lines[3] == f"succeeded EACCES EACCES {'EACCES' if landlock.abi() >= 4 else 'succeeded'}"
 
 
 def test_a_rule_that_fails_says_nothing_of_the_kernel() -> None:

@@ -17,20 +17,6 @@ from fastness._linux import cloning, machine_code, memory, plan, syscalls
 X86 = pytest.mark.skipif(syscalls.MACHINE != "x86_64", reason="the machine code is for x86_64")
 
 
-@pytest.fixture(params=["machine code", "python"])
-def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Either maker of calls, and afterwards the one that there was."""
-    monkeypatch.setattr(machine_code, "make", machine_code.in_python)
-    monkeypatch.setattr(machine_code, "fork", None)
-    if request.param == "machine code":
-        if syscalls.MACHINE != "x86_64":
-            pytest.skip("the machine code is for x86_64")
-        assert machine_code.prepare()
-        assert machine_code.make is not machine_code.in_python
-    name: str = request.param
-    return name
-
-
 def _plans(*rows: tuple[str, tuple[int | bytes, ...], int]) -> plan.Plans:
     calls = plan.Plan()
     for name, arguments, result in rows:
@@ -111,6 +97,44 @@ def test_another_answer_than_is_due_ends_it(maker: str) -> None:
     made = _plans(("getpid", (), plan.ANY), ("getppid", (), os.getppid() + 1), ("close", (1 << 20,), 0))
     assert made.at(machine_code.make(made.address)) == (0, 1)
     assert made.plans[0].answer(1) == os.getppid()
+
+
+@pytest.mark.parametrize("number", [0, 1, 17, (1 << 31) - 1, -1, -1000])
+def test_an_int_is_loaded_in_the_place_of_a_call(maker: str, number: int) -> None:
+    """It is put where it is wanted, is no error below zero, and ends the list where another one is due."""
+    source, place = plan.numbers(3), plan.words(2)
+    source[1] = number
+    calls = plan.Plan()
+    calls.load(plan.address(source, 4), plan.address(place, 8))
+    calls.add("close", 1 << 20)
+    made = plan.Plans([calls])
+    assert made.at(machine_code.make(made.address)) == (0, 1)
+    # Four bytes of it, and nothing before or behind.
+    assert list(place) == [0, number & 0xFFFFFFFF]
+    for due in (number & 0xFFFFFFFF, 5):
+        calls = plan.Plan()
+        calls.load(plan.address(source, 4), result=due)
+        made = plan.Plans([calls])
+        reached = machine_code.make(made.address)
+        assert (reached == made.end) == (due != 5)
+    assert calls.answer(0) == number & 0xFFFFFFFF
+    assert "a number: answered" in str(made.failed(reached))
+
+
+def test_what_is_loaded_is_an_argument_of_the_next_call(maker: str) -> None:
+    """As a zygote gives its guests the descriptors that have come with a request."""
+    read, write = os.pipe()
+    fd = plan.number()
+    calls = plan.Plan()
+    load = calls.load(plan.address(fd))
+    call = calls.add("write", 0, b"here", 4, result=4)
+    calls.put_answer_at(load, calls.argument_at(call, 1))
+    fd.value = write
+    made = plan.Plans([calls])
+    assert machine_code.make(made.address) == made.end
+    assert os.read(read, 10) == b"here"
+    for one in (read, write):
+        os.close(one)
 
 
 def test_a_fork_makes_the_calls_of_both(maker: str) -> None:
@@ -203,6 +227,28 @@ def test_an_older_call_is_tried_where_the_newer_is_missing(maker: str) -> None:
     os.close(fork.process.value)
     with pytest.raises(OSError, match="clone3"):
         fork.over(fork.begin() and -errno.ENOSYS)
+
+
+def test_an_interpreter_stays_prepared_for_forks(maker: str) -> None:
+    """One who is told of none need not be prepared anew for each; children are as after any fork."""
+    fork = cloning.Fork(0)
+    steps = plan.Plans(())
+    for number in range(3):
+        pid = fork.make(fork.begin(), steps.address, steps.from_on(0))
+        if pid < cloning.LEAST_ERROR:
+            fork.after()
+            # What is imported for the first time takes the lock that is held in the parent.
+            import this  # noqa: F401  # nothing else has
+
+            os._exit(number)
+        assert os.waitstatus_to_exitcode(os.waitpid(fork.over(pid, again=True), 0)[1]) == number
+        os.close(fork.process.value)
+    pid = fork.make(fork.begin(), steps.address, steps.from_on(0))
+    if pid < cloning.LEAST_ERROR:
+        fork.after()
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(fork.over(pid), 0)[1]) == 9
+    os.close(fork.process.value)
 
 
 @X86

@@ -1,0 +1,49 @@
+"""
+The ends of guests: taken by their zygote, and told to the caller, by a list of calls that is the same for all.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from fastness._linux import machine_code, plan
+from fastness._native import datagrams
+
+#: Bytes of the parts of :data:`datagrams.ENDED`.
+_NOTHING = 4
+_STATUS, _USED = 4, 18 * 8
+
+
+class Endings:
+    """Guests that live, which are told of over the socket ``control``."""
+
+    def __init__(self, control: int) -> None:
+        #: Their numbers and names, by the descriptors of their processes.
+        self.live: dict[int, tuple[int, bytes]] = {}
+        self._pid, self._process = plan.number(), plan.number()
+        self._name = plan.memory(datagrams.NAME)
+        status, used = plan.memory(_STATUS), plan.memory(_USED)
+        calls = plan.Plan()
+        loads = calls.load(plan.address(self._pid)), calls.load(plan.address(self._process))
+        calls.hold((self._pid, self._process))
+        wait = calls.add("wait4", 0, status, 0, used, result=plan.ANY)
+        calls.add_parts(control, [plan.memory(_NOTHING), self._name, status, used], int(socket.MSG_NOSIGNAL))
+        close = calls.add("close", 0)
+        for load, index in zip(loads, (wait, close), strict=True):
+            calls.put_answer_at(load, calls.argument_at(index, 1))
+        self._calls = plan.Plans([calls])
+        self._address, self._end = self._calls.address, self._calls.end
+        self._make = machine_code.make
+
+    def tell(self, process: int) -> None:
+        """
+        Take the guest with this descriptor, which is closed, and tell how it ended; waits until it has.
+
+        Raises ``OSError``.
+        """
+        # Each function that is called here is pages more to copy.
+        self._pid.value, self._name.raw = self.live.pop(process)
+        self._process.value = process
+        reached = self._make(self._address)
+        if reached != self._end:
+            raise self._calls.failed(reached)
