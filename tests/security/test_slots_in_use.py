@@ -12,6 +12,7 @@ import pytest
 
 import house
 from fastness._linux import cgroup, cgroup_find
+from fastness._linux.cgroup_open import OpenFiles
 from fastness._linux.cgroup_slot import Slot
 
 
@@ -41,6 +42,10 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     yield child
     child.kill()
     child.wait()
+
+
+def _open_files() -> set[str]:
+    return {fd for fd in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{fd}")}
 
 
 def groups(pid: int) -> str:
@@ -133,8 +138,55 @@ def test_a_process_moves_itself_by_what_it_is_given(slot: Slot, cpu: bool) -> No
     finally:
         child.kill()
         child.communicate()
-        for fd in entrances:
-            os.close(fd)
+
+
+def test_what_opens_a_slot_stays_open_where_few_do(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that not each run opens it anew, and a process with many slots keeps few descriptors."""
+    if slot.flavour == "cgroup2":
+        return
+    before = _open_files()
+    for most in (1, 0):
+        monkeypatch.setattr("fastness._linux.cgroup_open._MOST", most)
+        slot.files.close()
+        assert _open_files() == before
+        entrances = slot.entrances(cpu=False)
+        assert [os.readlink(f"/proc/self/fd/{fd}") for fd in entrances] == [f"{one}/tasks" for one in slot._essential()]
+        slot.sent()
+        assert _open_files() - before == (set(map(str, entrances)) if most else set())
+    monkeypatch.setattr("fastness._linux.cgroup_open._MOST", 1)
+    slot.sent()
+    first = slot.entrances(cpu=False)
+    assert slot.entrances(cpu=False) == first
+    everywhere = slot.entrances()
+    assert set(first) <= set(everywhere)
+    assert len(everywhere) == len(slot._folders)
+    # Another one of this process finds the place taken.
+    other = OpenFiles()
+    other.writable(slot._folders[0], "tasks")
+    other.spare()
+    assert len(_open_files() - before) == len(everywhere)
+    slot.files.close()
+    assert _open_files() == before
+
+
+def test_counters_are_read_anew_from_files_that_stay_open(slot: Slot, sleeper: subprocess.Popen[bytes]) -> None:
+    """What was there when the file was opened is not what is told afterwards."""
+    slot.configure(memory=64 << 20, pids=8, cpus=None)
+    slot.sent()
+    try:
+        count = slot.files.counter
+        assert count(slot._pids, "pids.current") == 0
+        slot.attach(sleeper.pid)
+        assert count(slot._pids, "pids.current") == 1
+        with pytest.raises(OSError, match="processes are left"):
+            slot.reset(quiet=True)
+        slot.kill()
+        sleeper.wait(10)
+        assert count(slot._pids, "pids.current") == 0
+        slot.reset(quiet=True)
+        assert count(slot._pids, "no such file") is None
+    finally:
+        slot.files.close()
 
 
 def test_after_a_quiet_run_all_is_counted_from_zero(slot: Slot, sleeper: subprocess.Popen[bytes]) -> None:

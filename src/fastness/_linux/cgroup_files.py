@@ -89,6 +89,11 @@ def counter(folder: str, name: str, key: str = "") -> int | None:
         text = read(folder, name)
     except OSError:
         return None
+    return counted(text, key)
+
+
+def counted(text: str, key: str = "") -> int | None:
+    """The number in the text of such a file, or under ``key``; None where there is none."""
     if key:
         return numbers(text).get(key)
     return int(text) if re.fullmatch("[0-9]+", text, re.ASCII) else None

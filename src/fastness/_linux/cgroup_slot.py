@@ -14,7 +14,6 @@ import time
 from fastness._linux import cgroup_held
 from fastness._linux.cgroup_files import (
     check_name,
-    counter,
     groups_below,
     pages,
     quota_us,
@@ -23,6 +22,7 @@ from fastness._linux.cgroup_files import (
     write,
 )
 from fastness._linux.cgroup_find import members, own_places
+from fastness._linux.cgroup_open import OpenFiles
 from fastness._linux.cgroup_usage import SlotUsage
 from fastness._linux.procs import pidfd_open, pidfd_send_signal
 
@@ -70,6 +70,8 @@ class Slot:
         #: Whether something is left to be counted from anew before many processes may use it.
         self._stale = False
         self._base: dict[str, int | None] = {}
+        #: What of it is open.
+        self.files = OpenFiles()
 
     def configure(self, *, memory: int, pids: int, cpus: float | None) -> None:
         """
@@ -144,10 +146,14 @@ class Slot:
         Descriptors by which a process of one thread moves itself into the slot: it writes ``0`` to each.
 
         The kernel waits for no other processor then, as it does in :meth:`attach`.  Who holds one can put any process
-        in, so they go to none that has run foreign code.  They are the caller's; there are none with version 2, where
-        a child can be born in the slot.  ``cpu`` as in :meth:`attach`.  Raises ``OSError``.
+        in, so they go to none that has run foreign code.  They are open until :meth:`sent`; there are none with
+        version 2, where a child can be born in the slot.  ``cpu`` as in :meth:`attach`.  Raises ``OSError``.
         """
         return []
+
+    def sent(self) -> None:
+        """Others have their :meth:`entrances`, or nobody wants them."""
+        self.files.spare()
 
     def delegate(self, uid: int) -> None:
         """
@@ -280,21 +286,23 @@ class Slot:
         left = {pid for folder in folders if folder != self._pids for pid in members(folder)}
         end = time.monotonic() + _REAP_S
         pause = 0.0005
-        while self._pids and (count := counter(self._pids, "pids.current")):
+        count: int | None = 0
+        while self._pids and (count := self.files.counter(self._pids, "pids.current")) != 0:
             left.update(members(self._pids))
-            if left:
+            if left or count is None:
                 break
             if time.monotonic() > end:
                 raise OSError(errno.EBUSY, f"{count} processes that ended were not reaped", self._pids)
             time.sleep(pause)
             pause = min(pause * 2, 0.02)
-        if left:
+        if left or count is None:
             raise OSError(errno.EBUSY, f"processes are left in the control group: {sorted(left)[:8]}", self._folders[0])
         self._mark_again(quiet=quiet)
         self._used = self._everywhere = False
 
     def remove(self) -> None:
         """Remove the slot, which must hold no process; one that is gone already is fine.  Raises ``OSError``."""
+        self.files.close()
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

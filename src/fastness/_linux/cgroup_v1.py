@@ -51,17 +51,8 @@ class SlotV1(Slot):
 
     def entrances(self, *, cpu: bool = True) -> list[int]:
         self._everywhere = self._everywhere or cpu
-        opened: list[int] = []
-        try:
-            for folder in self._folders if cpu else self._essential():
-                # The file that takes single threads: for one that moves itself by it, nothing has to stand still.
-                entrance = os.open(f"{folder}/tasks", os.O_WRONLY | os.O_CLOEXEC)
-                opened.append(entrance)
-        except OSError:
-            for fd in opened:
-                os.close(fd)
-            raise
-        return opened
+        # The file that takes single threads: for one that moves itself by it, nothing has to stand still.
+        return [self.files.writable(folder, "tasks") for folder in (self._folders if cpu else self._essential())]
 
     def _mark_again(self, *, quiet: bool) -> None:
         if self._everywhere or not quiet or not self._base:
@@ -107,9 +98,9 @@ class SlotV1(Slot):
 
     def _count(self, key: str) -> int | None:
         if key == "oom":
-            return counter(self._where["memory"], "memory.oom_control", "oom_kill")
+            return self.files.counter(self._where["memory"], "memory.oom_control", "oom_kill")
         if key == "pids":
-            return counter(self._where["pids"], "pids.events", "max")
+            return self.files.counter(self._where["pids"], "pids.events", "max")
         cpu = self._where.get("cpuacct")
         return counter(cpu, "cpuacct.usage") if cpu else None
 

@@ -14,16 +14,45 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: What runs inside guests: its modules there, each after those that it needs, and their files here.
+MODULES = {
+    "_fastness_encode": "encode.py",
+    "_fastness_sources": "sources.py",
+    "_fastness_context": "context.py",
+    "_fastness": "boot.py",
+    "_fastness_native": "native.py",
+}
 
-def load(sources: dict[str, str]) -> Any:
-    """The code that runs inside guests, as modules that belong to no package of ours."""
+
+def code() -> dict[str, types.CodeType]:
+    """
+    What guests run, by the names of its modules, from the bytecode that is kept beside our files.
+
+    Whoever compiles it has the memory of a compiler afterwards, and so have all of its forks.  Raises ``OSError``.
+    """
+    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "guest")
+    found: dict[str, types.CodeType] = {}
+    for name, file in MODULES.items():
+        # As this module was loaded itself.
+        loader: Any = type(__loader__)(name, os.path.join(folder, file))  # type: ignore[name-defined]  # of each module
+        # Tracebacks leave out frames of a file by this name, and guests learn nothing of the machine's folders.
+        found[name] = _renamed(loader.get_code(name), f"<{name}>")
+    return found
+
+
+def _renamed(one: types.CodeType, name: str) -> types.CodeType:
+    inner = tuple(_renamed(value, name) if isinstance(value, types.CodeType) else value for value in one.co_consts)
+    return one.replace(co_filename=name, co_consts=inner)
+
+
+def load(found: dict[str, types.CodeType]) -> Any:
+    """Make modules of this that belong to no package of ours; returns the last of them."""
     module: Any = None
-    for name in ("_fastness_encode", "_fastness_sources", "_fastness_context", "_fastness", "_fastness_native"):
+    for name, content in found.items():
         module = types.ModuleType(name)
-        # Tracebacks leave out frames of a file by this name.
         module.__file__ = f"<{name}>"
         sys.modules[name] = module
-        exec(compile(sources[name], module.__file__, "exec"), module.__dict__)  # noqa: S102  # our own text
+        exec(content, module.__dict__)  # noqa: S102  # our own
     return module
 
 

@@ -27,7 +27,7 @@ from fastness._linux.syscalls import (
     MACHINE,
     unshare,
 )
-from fastness._native import box, command, datagrams, mother, tree, zygote
+from fastness._native import box, command, datagrams, interior, mother, tree, zygote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ def main() -> Callable[[], Callable[[], None]]:
     try:
         _allow_descriptors()
         machine_code.prepare()
+        if config["kind"] == "python":
+            # Nobody will find its files from where the zygote is.
+            config["code"] = interior.code()
         return _isolated(control, config) if config["tier"] == "isolated" else _confined(control, config)
     except OSError as error:
         _fail(control, error)

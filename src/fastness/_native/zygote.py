@@ -196,7 +196,7 @@ class _Zygote:
         config = self.config
         if config["kind"] == "python":
             self.reseeded = not interior.import_random()
-            self.boot = interior.load(config["sources"])
+            self.boot = interior.load(config.pop("code"))
         sys.path[:] = config["sys_path"]
         sys.argv[:] = [""]
         for name in [name for name in sys.modules if name.partition(".")[0] == "fastness"]:

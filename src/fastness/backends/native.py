@@ -27,6 +27,7 @@ from fastness.backends.native_session import NativeSession
 from fastness.backends.native_slots import in_words
 from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
+from fastness.backends.sealed_file import sealed_file
 from fastness.backends.telling import CallbackRaised
 from fastness.brokered import Calls
 from fastness.errors import BackendError, ConfigurationError
@@ -37,8 +38,6 @@ from fastness.waiting import Slots, ThreadWaiting, Waiting
 
 #: Guests of one sandbox at once, where nobody says otherwise.
 _DEFAULT_GUESTS = 64
-#: Guests that are made ahead once a kind was asked for, where nobody says otherwise: the next run finds one ready.
-_SPARE = 1
 #: Seconds for a guest that was told to end, and for its pipes to run dry.
 _END_S = 5.0
 _DRAIN_S = 1.0
@@ -66,12 +65,15 @@ class NativeBackend(Backend):
         self.tier = tier
         self.runtimes = frozenset({"python", "command"} if tier is Tier.ISOLATED else {"python"})
         self._waiting = waiting or ThreadWaiting()
-        self._pool = _SPARE if pool is None else pool
+        self._pool = pool or 0
+        #: Whether one guest is made ahead that nobody has asked for.
+        self._spare = pool is None
         self._limit = max(guests or _DEFAULT_GUESTS, self._pool)
         self._groups = groups and tier is Tier.ISOLATED
         self._slots: Slots | None = None
         self._keeper = Keeper()
-        self._families = Families(tier, self._waiting, self._keeper, groups=self._groups, ready=self._pool)
+        ready = self._pool or int(self._spare)
+        self._families = Families(tier, self._waiting, self._keeper, groups=self._groups, ready=ready)
         self._talks: set[Talk] = set()
         #: How often everything in progress was cancelled.
         self.cancels = 0
@@ -173,9 +175,13 @@ class NativeBackend(Backend):
         self._slots.release()
         self.let_go(family)
         self._keeper.bury(family, guest)
-        if self._pool and (request := guest.request) is not None:
+        if (self._pool or self._spare) and (request := guest.request) is not None:
             # The next one will most likely be wanted with the same limits.
-            self._keeper.refill(family, guest.key, self._pool, native_early.Ahead(self.tier, request))
+            early = native_early.Ahead(self.tier, request)
+            if self._pool:
+                self._keeper.refill(family, guest.key, self._pool, early)
+            else:
+                self._keeper.spare(family, guest.key, early)
 
     # running
 
@@ -234,7 +240,7 @@ class NativeBackend(Backend):
         else:
             context = talk.calling.context() if talk.calling is not None else b""
             head, code = native_work.invoke(guest, request, operation, session, context)
-            stdin = native_work.memory_file(request.stdin) if request.stdin else -1
+            stdin = sealed_file(request.stdin) if request.stdin else -1
         talk.bystander = guest.zygote
         if self.tier is Tier.CONFINED:
             talk.watch = Watch(box, request.limits, guest.above, session=bool(session))

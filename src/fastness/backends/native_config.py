@@ -13,6 +13,7 @@ import sysconfig
 from typing import Any
 
 from fastness._linux import landlock, seccomp
+from fastness._native import interior
 from fastness.backends.native_launch import COMMAND_PATH, ENVIRONMENTS
 from fastness.backends.own_files import text
 from fastness.errors import ConfigurationError
@@ -96,14 +97,7 @@ def _standard_library() -> list[str]:
 
 def sources() -> dict[str, str]:
     """The texts that run inside guests."""
-    names = {
-        "_fastness_encode": "encode.py",
-        "_fastness_sources": "sources.py",
-        "_fastness_context": "context.py",
-        "_fastness": "boot.py",
-        "_fastness_native": "native.py",
-    }
-    return {name: text("guest", file) for name, file in names.items()}
+    return {name: text("guest", file) for name, file in interior.MODULES.items()}
 
 
 def places(paths: list[str]) -> dict[str, str]:
@@ -148,7 +142,6 @@ def build(
         "readable": ["/"] if isolated else [*shown, *(path for path in _SYSTEM if os.path.exists(path))],
         "sys_path": [inside(path, placed) for path in (*_standard_library(), *packages)],
         "preload": list(preload),
-        "sources": sources() if python else {},
         "profile": profile,
         "zygote_profile": zygote_profile,
         "into_groups": False,

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from fastness.backends import native_limits, native_work
+from fastness.backends.sealed_file import sealed_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,7 @@ def tell(guest: Guest, request: RunRequest) -> None:
     guest.box.told_at = time.monotonic()
     guest.box.cpu_then = guest.box.cpu_s() if slot is None else (slot.cpu_us() or 0) / 1e6
     head, code = native_work.invoke(guest, request, "run", 0)
-    stdin = native_work.memory_file(request.stdin) if request.stdin else -1
+    stdin = sealed_file(request.stdin) if request.stdin else -1
     try:
         guest.box.send_early(head, code, (stdin,) if stdin >= 0 else ())
         guest.box.look_ahead()

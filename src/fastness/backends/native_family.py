@@ -217,16 +217,18 @@ class Family:
             slot = guest.slot = self._stock.take() if self.tier == "isolated" else None
             into = self._place(guest, slot, request, ends)
             box.begin()
-            if early is not None and zygote.base[0] and self._plain and (slot is None or into or request["entrances"]):
+            if early is not None and zygote.base[0] and self._plain and (slot is None or into):
                 guest.base = zygote.base
                 early.unborn(guest)
                 request["limits"] += guest.own_limits
             await zygote.request(request, [*ends, *into], waiting)
             while ends:
                 os.close(ends.pop())
+            if slot is not None:
+                slot.sent()
 
             def confirm(box: Box) -> None:
-                if slot is not None and not into and not request["entrances"]:
+                if slot is not None and not into:
                     try:
                         slot.attach(box.pid, cpu=self._programs, alive=lambda: box.alive)
                     except ProcessLookupError:
@@ -272,8 +274,8 @@ class Family:
             return [slot.fd]
         if not self.config["preload"]:
             entrances = slot.entrances(cpu=self._programs)
-            ends.extend(entrances)
             request["entrances"] = len(entrances)
+            return entrances
         return []
 
     def _give_user(self, guest: Guest) -> None:

@@ -47,6 +47,8 @@ class Keeper:
         self._dead: list[tuple[Family, Guest]] = []
         self._bury_at = self._bury_by = 0.0
         self._wanted: dict[tuple[int, Size], tuple[int, Early, int]] = {}
+        #: Those of them that are seen to later: from when on, and by whom.
+        self._spare: dict[tuple[int, Size], tuple[float, Family]] = {}
         self._waiting = ThreadWaiting()
 
     def bury(self, family: Family, guest: Guest) -> None:
@@ -101,6 +103,32 @@ class Keeper:
         """Have ``count`` guests of this kind waiting, soon, each shown to ``early`` first.  The last wish counts."""
         self._refill(family, key, count, early, count)
 
+    def spare(self, family: Family, key: Size, early: Early) -> None:
+        """
+        The same for one that nobody has asked for, once no run has ended for a moment.
+
+        A run that follows at once is served sooner by a guest of its own than by one that others are made beside.
+        """
+        with self._lock:
+            if self._closed or not self._start():
+                return
+            place = (id(family), key)
+            first = not self._spare
+            if place not in self._wanted or place in self._spare:
+                self._wanted[place] = 1, early, 1
+                self._spare[place] = time.monotonic() + _QUIET_S, family
+            if first:
+                # The thread may wait without an end.
+                self._jobs.put(_nothing)
+
+    def _make_spares(self, now: float) -> None:
+        with self._lock:
+            due = [(place, family) for place, (at, family) in self._spare.items() if now >= at]
+            for place, _ in due:
+                del self._spare[place]
+        for place, family in due:
+            self._fill(family, place[1], place)
+
     def _refill(self, family: Family, key: Size, count: int, early: Early, most: int) -> None:
         with self._lock:
             if self._closed or most <= 0:
@@ -152,6 +180,8 @@ class Keeper:
             try:
                 if job is not None:
                     job()
+                if self._spare and job is not None:
+                    self._make_spares(time.monotonic())
                 if self._dead and (job is None or time.monotonic() >= self._bury_at):
                     self._bury_all()
                 if self._minded and time.monotonic() - looked >= _LOOK_S:
@@ -167,6 +197,9 @@ class Keeper:
     def _patience(self, looked: float) -> float | None:
         """Seconds until there is something to do that is in no queue; None for never."""
         at = self._bury_at if self._dead else math.inf
+        if self._spare:
+            with self._lock:
+                at = min(at, *(spare for spare, _ in self._spare.values()))
         if self._minded:
             at = min(at, looked + _LOOK_S)
         return None if at == math.inf else max(0.0, at - time.monotonic())

@@ -189,6 +189,7 @@ class SlotStock:
                 slot.remove()
                 return
         except OSError:
+            slot.files.close()
             return
         with self._lock:
             if not self._closed:

@@ -4,8 +4,6 @@ What a native guest is given to do: its files, its standard input, and the invok
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
 from fastness.backends import native_config
@@ -49,27 +47,6 @@ def invoke(
         code = encode_command(request.command)
         request = msgspec.structs.replace(request, env={**native_config.command_environment(), **request.env})
     return invoke_head(guest.box.next_id(), request, operation, session, code, context), code + context
-
-
-def _write_all(fd: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def memory_file(content: bytes) -> int:
-    """A sealed file in memory with this content, at its start."""
-    from fastness._linux import memory
-
-    fd = memory.memory_file()
-    try:
-        _write_all(fd, content)
-        os.lseek(fd, 0, os.SEEK_SET)
-        memory.seal(fd)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 def invoke_head(

@@ -22,6 +22,7 @@ from fastness.backends.native_keeper import Keeper
 from fastness.backends.native_talk import Talk
 from fastness.backends.native_watch import Watch
 from fastness.backends.native_work import invoke_head
+from fastness.backends.sealed_file import sealed_file
 from fastness.backends.telling import CallbackRaised
 from fastness.backends.worker_process import Worker
 from fastness.backends.worker_session import WorkerSession
@@ -184,7 +185,7 @@ class WorkerBackend(Backend):
         worker, request = talk.box, talk.request
         assert isinstance(worker, Worker)
         code = (request.code or "").encode("utf-8", "surrogatepass")
-        stdin = worker_process.sealed(request.stdin) if request.stdin else -1
+        stdin = sealed_file(request.stdin) if request.stdin else -1
         # The folder is on the caller's disk, where nothing else bounds it.
         talk.watch = Watch(worker, request.limits, worker.above, session=bool(session))
         grace = talk.cancel_grace_s = request.limits.grace_s

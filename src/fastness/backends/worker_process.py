@@ -16,11 +16,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastness._linux import memory, procs
+from fastness._linux import procs
 from fastness._native import datagrams
 from fastness.backends import native_config
 from fastness.backends.box import Box, BoxLost
 from fastness.backends.own_files import source_root, text
+from fastness.backends.sealed_file import sealed_file
 from fastness.environment import guest_env
 from fastness.errors import BackendError
 from fastness.runtime import remove_tree
@@ -69,7 +70,7 @@ def configuration(preload: tuple[str, ...], packages: tuple[str, ...], firewall:
         "preload": list(preload),
         "firewall": firewall,
     }
-    return sealed(json.dumps(config).encode())
+    return sealed_file(json.dumps(config).encode())
 
 
 def ending(ended: dict[str, Any] | None) -> str:
@@ -82,21 +83,6 @@ def ending(ended: dict[str, Any] | None) -> str:
         return ""
     code = os.waitstatus_to_exitcode(status)
     return f"signal {-code}" if code < 0 else f"exit status {code}"
-
-
-def sealed(content: bytes) -> int:
-    """A sealed file in memory with this content, at its start; the caller closes it.  Raises ``OSError``."""
-    fd = memory.memory_file()
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.lseek(fd, 0, os.SEEK_SET)
-        memory.seal(fd)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 class Worker(Box):

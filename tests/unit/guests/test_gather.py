@@ -9,8 +9,7 @@ import sys
 _PROGRAM = """
 import json, sys
 from fastness._native import interior
-from fastness.backends.native_config import sources
-boot = interior.load(sources())
+boot = interior.load(interior.code())
 import ast, traceback, linecache
 holes = [[bytes(size - 33) for _ in range(400)] for size in range(48, 513, 16)]
 for row in holes:
