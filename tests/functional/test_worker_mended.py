@@ -25,7 +25,8 @@ def nothing_is_left() -> Iterator[None]:
     house.require("worker tier")
     before = set(procs.descendants(os.getpid()))
     yield
-    assert eventually(lambda: not house.apart_from(before), house.PROCESS_GRACE_S), house.apart_from(before)
+    # Interpreters that were on their way end once they have come so far, on a machine that does much else.
+    assert eventually(lambda: not house.apart_from(before), 10), house.apart_from(before)
 
 
 def backend_of(sandbox: fastness.Sandbox) -> WorkerBackend:
