@@ -39,9 +39,9 @@ import ctypes
 
 here = os.path.dirname(__file__)
 place = ctypes.create_string_buffer(os.fsencode(here))
-real = birth.Birth.prepare
+real = birth.Birth.take
 
-def prepare(self, *arguments):
+def take(self, *arguments):
     real(self, *arguments)
     calls = self.arrive
     calls.put(calls._names.index("openat"), -100, ctypes.addressof(place))
@@ -50,7 +50,7 @@ def prepare(self, *arguments):
 def also(calls):
     pass
 
-birth.Birth.prepare = prepare
+birth.Birth.take = take
 """
 #: In `confined`: they come with the process whose number is in a file of the package, too.
 _ANOTHERS = (

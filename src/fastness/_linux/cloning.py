@@ -142,7 +142,11 @@ class Fork:
     def enter(self, *, group: bool) -> int:
         """
         Whether children are born in a group of cgroup v2; returns the address where its descriptor has to be by then.
+
+        Raises ``OSError`` where they cannot be.
         """
+        if group and self._row == self._elder:
+            raise oserror("clone3", errno.ENOSYS)
         if group:
             self._arguments[0] |= CLONE_INTO_CGROUP
         else:

@@ -270,11 +270,6 @@ class Plans:
                 return number, (reached - one.address()) // ROW_BYTES
         raise ValueError("a call of none of these plans")
 
-    def failed(self, reached: int) -> OSError:
-        """What to raise for the call that :func:`machine_code.make` has returned."""
-        number, index = self.at(reached)
-        return self.plans[number].failed(index)
-
     def from_on(self, number: int) -> int:
         """The address for :func:`machine_code.make` of the plans from this one on."""
         return self.address + 16 * number

@@ -157,16 +157,21 @@ class Asked:
             closes.load(plan.address(plan.ZERO), plan.address(rulesets.whole))
             closes.load(plan.address(plan.NONE), plan.address(rulesets.made))
         closes.load(plan.address(plan.ONE), plan.address(self.done))
-        self._ready, takes = plan.Plan(), plan.Plan()
+        ready, takes = plan.Plan(), plan.Plan()
         if rulesets:
-            self._ready.load(plan.address(rulesets.whole), result=1)
+            ready.load(plan.address(rulesets.whole), result=1)
         for index, place in enumerate(places):
             takes.load(place, closes.argument_at(index, 1))
         group = self._fork.enter(group=birth.into_group)
         birth.take(takes, self._ends, plan.address(rulesets.made) if rulesets else 0, group)
-        self._all = plan.Plans([self._receive, self._whole, self._alone, self._pipe, self._ready, takes])
+        everything = [self._receive, self._whole, self._alone, self._pipe, ready, takes]
+        self._ready, self._all, self.then = ready, plan.Plans(everything), plan.Plans([*birth.next, closes])
         self.address, self.end = self._all.address, self._all.end
-        self.then = plan.Plans([*birth.next, closes])
+
+    def refuse(self) -> None:
+        """Have no guest of the last request; the next one is looked at, whatever it wants."""
+        self._receive.due(self._receipt, _NEVER)
+        self.close()
 
     def close(self) -> None:
         """Close what has come with a request, and what was opened for it."""
@@ -188,7 +193,8 @@ class Asked:
             birth.ask.forget_answer(0)
         self.close()
         if self._rules.rulesets is not None:
-            self._rules.rulesets.drop()
+            with contextlib.suppress(OSError):
+                self._rules.rulesets.drop()
 
     def rehearse(self, back: socket.socket, forth: socket.socket) -> None:
         """

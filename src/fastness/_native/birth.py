@@ -187,15 +187,16 @@ class Birth:
         """
         Add to ``calls`` what puts a guest's own numbers where its calls find them.
 
-        These are in :attr:`received` (its conversation, its output, its errors, what it enters its control groups by)
-        and in ``ends``, those of the pipe on which the mother tells it.  ``ruleset`` is the address of that of its
-        rules, ``group`` the one for the descriptor of a group that it is born in.
+        These are in :attr:`received` (its conversation, its output, its errors, what it enters its control groups by,
+        the one that it is born in) and in ``ends``, those of the pipe on which the mother tells it.  ``ruleset`` is the
+        address of that of its rules, ``group`` the one for the descriptor of a group that it is born in.
         """
-        first = len(self.arrange) - self.ends
-        for index in range(self.ends):
+        own = 3 + self._entrances
+        first = len(self.arrange) - own
+        for index in range(own):
             calls.load(plan.address(self.received, 4 * index), self.arrange.argument_at(first + index, 1))
         if self.into_group:
-            calls.load(plan.address(self.received, 4 * 3), group)
+            calls.load(plan.address(self.received, 4 * own), group)
         if self.isolated:
             told, telling = plan.address(ends), plan.address(ends, 4)
             calls.load(telling, self.arrange.argument_at(0, 1))
@@ -216,7 +217,8 @@ class Birth:
         if entrances != self._entrances:
             self.arrange = self._arrange(entrances)
             self._made_for = None
-        self.ends = 3 + entrances
+        # The group that it is born in comes last; it does not move itself then.
+        self.ends = 3 + entrances + int(self.into_group)
         if self.isolated:
             # All of `WANTED` but the user, who comes with each request.
             _SIZES.pack_into(self._wanted, 4, wanted["files"], wanted["file_bytes"], not self.own_users)

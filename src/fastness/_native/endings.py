@@ -4,6 +4,7 @@ The ends of guests: taken by their zygote, and told to the caller, by a list of 
 
 from __future__ import annotations
 
+import errno
 import socket
 
 from fastness._linux import machine_code, plan
@@ -23,15 +24,16 @@ class Endings:
         self._pid, self._process = plan.number(), plan.number()
         self._name = plan.memory(datagrams.NAME)
         status, used = plan.memory(_STATUS), plan.memory(_USED)
-        calls = plan.Plan()
-        loads = calls.load(plan.address(self._pid)), calls.load(plan.address(self._process))
-        calls.hold((self._pid, self._process))
-        wait = calls.add("wait4", 0, status, 0, used, result=plan.ANY)
-        calls.add_parts(control, [plan.memory(_NOTHING), self._name, status, used], int(socket.MSG_NOSIGNAL))
-        close = calls.add("close", 0)
-        for load, index in zip(loads, (wait, close), strict=True):
-            calls.put_answer_at(load, calls.argument_at(index, 1))
-        self._calls = plan.Plans([calls])
+        wait, send, close = plan.Plan(), plan.Plan(), plan.Plan()
+        for calls, number in ((wait, self._pid), (close, self._process)):
+            calls.hold(number)
+            calls.load(plan.address(number))
+        wait.add("wait4", 0, status, 0, used, result=plan.ANY)
+        send.add_parts(control, [plan.memory(_NOTHING), self._name, status, used], int(socket.MSG_NOSIGNAL))
+        close.add("close", 0)
+        for calls in (wait, close):
+            calls.put_answer_at(0, calls.argument_at(1, 1))
+        self._calls = plan.Plans([wait, send, close])
         self._address, self._end = self._calls.address, self._calls.end
         self._make = machine_code.make
 
@@ -45,5 +47,10 @@ class Endings:
         self._pid.value, self._name.raw = self.live.pop(process)
         self._process.value = process
         reached = self._make(self._address)
-        if reached != self._end:
-            raise self._calls.failed(reached)
+        while reached != self._end:
+            number, index = self._calls.at(reached)
+            failed = self._calls.plans[number].failed(index)
+            if failed.errno != errno.EINTR:
+                raise failed
+            # A package has a handler for some signal.
+            reached = self._make(self._calls.from_on(number))

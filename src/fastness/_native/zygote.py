@@ -268,9 +268,12 @@ class _Zygote:
         control = self.own = self.control.fileno()
         self.asked = asked.Asked(control, self.birth, self.rules, self.fork)
         self.endings = endings.Endings(control)
-        self.again = not foreign
+        # Later versions hold more than a lock between the steps around a fork.
+        self.again = not foreign and sys.version_info < (3, 12)
         if self.rules.rulesets is not None:
-            self.quiet = plan.Plans([plan.quiet(control, _QUIET_S), self.rules.rulesets.calls])
+            none_yet = plan.Plan()
+            none_yet.load(plan.address(self.rules.rulesets.whole), result=0)
+            self.quiet = plan.Plans([none_yet, plan.quiet(control, _QUIET_S), self.rules.rulesets.calls])
         # Nothing closes these numbers in a guest, where they are given to something else soon.
         _kept.append(self)
         # What a fork does not find it need not copy.
@@ -315,10 +318,12 @@ class _Zygote:
             except OSError as error:
                 self._unborn(error)
                 return False
-            self.calls, self.done = self.birth.early.address, ~self.birth.early.end
-            self.then = wanted.then.address
-            if self.rules.rulesets is None:
-                self.quiet = plan.Plans([])
+            finally:
+                # Also of one that was refused: it may have put other lists in the place of those that these are of.
+                self.calls, self.done = self.birth.early.address, ~self.birth.early.end
+                self.then = wanted.then.address
+                if self.rules.rulesets is None:
+                    self.quiet = plan.Plans([])
         if not (self.again and self.row):
             self.row = self.fork.begin()
         return True
@@ -326,7 +331,7 @@ class _Zygote:
     def _unborn(self, error: OSError) -> None:
         name = self.asked.name.raw.decode()
         datagrams.send(self.control, {"unborn": name, "why": str(error), "errno": error.errno})
-        self.asked.close()
+        self.asked.refuse()
 
     def _forked(self, pid: int) -> None:
         """See to a guest that was just born, or to why there is none."""

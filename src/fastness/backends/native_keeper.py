@@ -47,8 +47,9 @@ class Keeper:
         self._dead: list[tuple[Family, Guest]] = []
         self._bury_at = self._bury_by = 0.0
         self._wanted: dict[tuple[int, Size], tuple[int, Early, int]] = {}
-        #: Those of them that are seen to later: from when on, and by whom.
-        self._spare: dict[tuple[int, Size], tuple[float, Family]] = {}
+        #: Those of them that are seen to later, by whom; and from when on.
+        self._spare: dict[tuple[int, Size], Family] = {}
+        self._spare_at = 0.0
         self._waiting = ThreadWaiting()
 
     def bury(self, family: Family, guest: Guest) -> None:
@@ -114,19 +115,20 @@ class Keeper:
                 return
             place = (id(family), key)
             first = not self._spare
+            self._spare_at = time.monotonic() + _QUIET_S
             if place not in self._wanted or place in self._spare:
                 self._wanted[place] = 1, early, 1
-                self._spare[place] = time.monotonic() + _QUIET_S, family
+                self._spare[place] = family
             if first:
                 # The thread may wait without an end.
                 self._jobs.put(_nothing)
 
-    def _make_spares(self, now: float) -> None:
+    def _make_spares(self) -> None:
         with self._lock:
-            due = [(place, family) for place, (at, family) in self._spare.items() if now >= at]
-            for place, _ in due:
-                del self._spare[place]
-        for place, family in due:
+            due = dict(self._spare) if time.monotonic() >= self._spare_at else {}
+            if due:
+                self._spare.clear()
+        for place, family in due.items():
             self._fill(family, place[1], place)
 
     def _refill(self, family: Family, key: Size, count: int, early: Early, most: int) -> None:
@@ -181,7 +183,7 @@ class Keeper:
                 if job is not None:
                     job()
                 if self._spare and job is not None:
-                    self._make_spares(time.monotonic())
+                    self._make_spares()
                 if self._dead and (job is None or time.monotonic() >= self._bury_at):
                     self._bury_all()
                 if self._minded and time.monotonic() - looked >= _LOOK_S:
@@ -198,8 +200,7 @@ class Keeper:
         """Seconds until there is something to do that is in no queue; None for never."""
         at = self._bury_at if self._dead else math.inf
         if self._spare:
-            with self._lock:
-                at = min(at, *(spare for spare, _ in self._spare.values()))
+            at = min(at, self._spare_at)
         if self._minded:
             at = min(at, looked + _LOOK_S)
         return None if at == math.inf else max(0.0, at - time.monotonic())

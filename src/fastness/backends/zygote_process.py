@@ -189,7 +189,8 @@ class ZygoteProcess:
         self._told.ask(name)
         try:
             with self._lock:
-                last = self._last
+                # Whoever is interrupted now does not know whether it was told: the next one tells all.
+                last, self._last = self._last, (b"", b"")
                 if last != (folder, rest):
                     data += b"%s\0%s" % (b"" if folder == last[0] else folder, b"" if rest == last[1] else rest)
                 datagrams.send_raw(self._control, data, fds)

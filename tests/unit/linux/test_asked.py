@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import threading
@@ -38,6 +39,8 @@ class Zygote:
         self.rules = rules.Rules([], programs=False, isolated=tier == "isolated")
         self.fork = cloning.Fork(0, self.birth.process)
         self.asked = asked.Asked(self.control.fileno(), self.birth, self.rules, self.fork)
+        # Other tests have threads in this process: none is asked about where that is not what is tried.
+        self.asked._alone.put(0, 0)
         #: Whether the last request was taken by calls alone.
         self.alone = False
 
@@ -245,6 +248,7 @@ def test_a_request_whose_descriptors_find_no_place(zygote: Zygote) -> None:
 
 def test_a_zygote_with_a_second_thread_makes_no_guests(zygote: Zygote) -> None:
     """It would be missing in them, with whatever it holds."""
+    zygote.asked._alone.put(0, cloning.CLONE_THREAD)
     end = threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
@@ -256,12 +260,16 @@ def test_a_zygote_with_a_second_thread_makes_no_guests(zygote: Zygote) -> None:
     finally:
         end.set()
         thread.join()
-    # The kernel forgets a thread a moment after Python has.
-    while not cloning.single_threaded():
-        pass
+    # Control: a process that was just forked has one.
     zygote.ask("b3")
-    zygote.take()  # control
-    zygote.asked.close()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            zygote.take()
+            os._exit(3 if zygote.alone else 4)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
 
 
 def test_where_the_kernel_may_not_be_asked_for_threads(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,17 +382,25 @@ def test_a_caller_that_is_gone_ends_the_zygote(zygote: Zygote, making: Making, m
 
 def test_a_guest_is_born_in_the_group_that_came_with_it(zygote: Zygote) -> None:
     """Groups of version 2 take a process at its birth; the one of the last guest has another."""
-    zygote.ask("b2", fds=4, entrances=1, into_group=True)
+    zygote.ask("b2", fds=4, into_group=True)
     zygote.take()
     arguments = zygote.fork._arguments
     assert arguments[10] == zygote.birth.received[3]
     assert arguments[0] & cloning.CLONE_INTO_CGROUP
+    ends = zygote.birth.arrange
+    assert [ends.words(len(ends) - 3 + index)[1] for index in range(3)] == list(zygote.birth.received[:3])
     zygote.asked.close()
     zygote.ask("b3", fds=3, entrances=0)
     zygote.take()
     assert not arguments[0] & cloning.CLONE_INTO_CGROUP
     assert arguments[10] == 0
     zygote.asked.close()
+    # Where a fork knows no group there is no guest outside of it.
+    assert zygote.fork.over(zygote.fork.begin() and -errno.ENOSYS) == 0
+    zygote.ask("b4", fds=4, into_group=True)
+    with pytest.raises(OSError, match="clone3"):
+        zygote.take()
+    zygote.asked.refuse()
 
 
 def test_a_child_is_told_of_with_what_it_used() -> None:
@@ -417,6 +433,39 @@ def _tell(caller: socket.socket, made: endings.Endings) -> None:
     made.live[1 << 20] = os.getpid(), b"x" * 12
     with pytest.raises(OSError, match="wait4: No child processes"):
         made.tell(1 << 20)
+
+
+def test_an_end_is_told_also_where_signals_come_meanwhile() -> None:
+    """A package may have a handler for one, and the caller's end may be full just then."""
+    caller, control = datagrams.pair()
+    with caller, control:
+        made = endings.Endings(control.fileno())
+        control.setblocking(False)
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                control.send(b"x" * 100)
+                sent += 1
+        control.setblocking(True)
+        came: list[int] = []
+        before = signal.signal(signal.SIGALRM, lambda number, frame: came.append(number))
+        pid = os.fork()
+        if pid == 0:
+            os._exit(5)
+        process = os.pidfd_open(pid)
+        made.live[process] = pid, b"b00000000001"
+        room = threading.Timer(0.3, lambda: [caller.recv(1000) for _ in range(sent)])
+        room.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        try:
+            made.tell(process)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            room.join()
+        assert came
+        _, name, status, *_ = struct.unpack(datagrams.ENDED, caller.recv(1000))
+        assert (name, os.waitstatus_to_exitcode(status)) == (b"b00000000001", 5)
 
 
 def test_quiet_is_waited_for() -> None:
