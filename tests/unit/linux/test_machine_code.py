@@ -118,7 +118,7 @@ def test_an_int_is_loaded_in_the_place_of_a_call(maker: str, number: int) -> Non
         reached = machine_code.make(made.address)
         assert (reached == made.end) == (due != 5)
     assert calls.answer(0) == number & 0xFFFFFFFF
-    assert "a number: answered" in str(made.failed(reached))
+    assert "a number: answered" in str(calls.failed(0))
 
 
 def test_what_is_loaded_is_an_argument_of_the_next_call(maker: str) -> None:
