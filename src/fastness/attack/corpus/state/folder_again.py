@@ -47,15 +47,19 @@ for folder in ('.', tempfile.gettempdir()):
     except OSError as error:
         print(error)
 """
-#: Runs that look, and seconds before each: by then what was used is given back.
+#: Runs that leave something, for the folders of the first ones are not used again; runs that look; and seconds before
+#: each: by then what was used is given back.
+_LEAVES = 4
 _LOOKS = 3
 _PAUSE_S = 0.05
 
 
 def attack(arena: Arena) -> Effect:
-    """In the tier: several runs, one after the other, look for what one has left."""
+    """In the tier: several runs, one after the other, look for what others have left."""
     try:
-        arena.run(arena.python(FIRST, TOKEN=arena.token))
+        for _ in range(_LEAVES):
+            arena.run(arena.python(FIRST, TOKEN=arena.token))
+            time.sleep(_PAUSE_S)
         effects = []
         for _ in range(_LOOKS):
             time.sleep(_PAUSE_S)
