@@ -42,11 +42,13 @@ def memory(content: bytes | int) -> Bytes:
 
 def bytes_at(address: int, size: int) -> Bytes:
     """The bytes at an address in memory that somebody else keeps."""
+    # SAFETY: the caller's: what is there outlives this and has so many bytes.
     return (C.c_char * size).from_address(address)
 
 
 def content(memory: Bytes, size: int) -> bytes:
     """The first so many bytes of this."""
+    # SAFETY: no more is read than there is.
     return C.string_at(memory, min(size, C.sizeof(memory)))
 
 

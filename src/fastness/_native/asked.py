@@ -158,6 +158,9 @@ class Asked:
             closes.load(plan.address(plan.NONE), plan.address(rulesets.made))
         closes.load(plan.address(plan.ONE), plan.address(self.done))
         ready, takes = plan.Plan(), plan.Plan()
+        for calls in (closes, ready, takes):
+            # They point into it.
+            calls.hold(rulesets)
         if rulesets:
             ready.load(plan.address(rulesets.whole), result=1)
         for index, place in enumerate(places):
